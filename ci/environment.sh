@@ -15,6 +15,18 @@ find_python() {
   return 1
 }
 
+# A later interpreter than the oldest that is supported, where there is one, also among those that pyenv keeps; else any.
+find_later_python() {
+  local candidate
+  for candidate in python3.12 python3.13 python3.14 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9]*/bin/python; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  find_python
+}
+
 # make_environment FOLDER EXTRAS: FOLDER holds gradlib[EXTRAS], installed in editable form.
 # It is kept while pyproject.toml, the interpreter, the extras and the checkout's place stay the same.
 make_environment() {

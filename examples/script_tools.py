@@ -5,6 +5,7 @@ line on standard error and exit status 2, never in a traceback.
 """
 
 import argparse
+import importlib
 import os
 import pathlib
 import sys
@@ -28,6 +29,7 @@ def run(main):
     name = os.path.basename(sys.argv[0])
     try:
         main()
+        leave_ranks()
     except UsageError as error:
         sys.exit(_complain(name, str(error), 2))
     except KeyboardInterrupt:
@@ -35,8 +37,58 @@ def run(main):
 
 
 def _complain(name, text, status):
-    print(f"{name}: {' '.join(text.split())}", file=sys.stderr)
+    if all(os.environ.get(variable, "0") == "0" for variable in RANKS):  # others would say the same
+        print(f"{name}: {' '.join(text.split())}", file=sys.stderr)
     return status
+
+
+# What torchrun, Open MPI's and MPICH's mpiexec, and srun tell the processes that they start.
+RANKS = "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"
+SIZES = "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"
+
+
+def join_ranks(device):
+    """Join the processes that a launcher has started with this one; (rank, how many they are).
+
+    A program that was started alone is rank 0 of 1.
+    """
+    if all(int(os.environ.get(variable, "1")) == 1 for variable in SIZES):
+        return 0, 1
+    distributed = importlib.import_module(
+        "gradlib.distributed"
+    )  # only programs with ranks pay for it
+    by_mpiexec = "WORLD_SIZE" not in os.environ and "SLURM_PROCID" not in os.environ
+    if device.type == "cuda":
+        torch.cuda.set_device(distributed.get_node_local_rank(0) % torch.cuda.device_count())
+        backend = "nccl"
+    else:
+        backend = "mpi" if by_mpiexec and distributed.is_mpi_available() else "gloo"
+    distributed.init_process_group(backend)
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def leave_ranks():
+    """Say goodbye to the other processes, if there are any."""
+    distributed = sys.modules.get("gradlib.distributed")
+    if distributed is not None and distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def share_of(batch_size, size):
+    """How many entries of a batch each of `size` processes takes."""
+    if batch_size < size:
+        raise UsageError(f"--batch-size {batch_size} is too small for {size} processes")
+    return batch_size // size
+
+
+def mean_over_ranks(total, count, device):
+    """total / count, both summed over all processes."""
+    sums = torch.tensor([total, count], dtype=torch.float64, device=device)
+    distributed = sys.modules.get("gradlib.distributed")
+    if distributed is not None and distributed.is_initialized():
+        distributed.all_reduce(sums)
+    total, count = sums.tolist()
+    return total / count
 
 
 def whole_number(least):

@@ -6,6 +6,10 @@ From that, `--resume` continues exactly as if the run had never stopped.
 
     python examples/train_digits.py
     python examples/train_digits.py --epochs 20 --resume runs/digits/checkpoint.pt
+    python -m gradlib.distributed.run --nproc-per-node 2 examples/train_digits.py
+    mpiexec -n 2 python examples/train_digits.py
+
+Several processes divide each batch among them; a checkpoint does not know how many they were.
 """
 
 import math
@@ -20,7 +24,7 @@ import gradlib as torch
 from gradlib import nn
 from gradlib.nn import functional as F
 from gradlib.optim.lr_scheduler import LambdaLR
-from gradlib.utils.data import DataLoader, TensorDataset
+from gradlib.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
 class DigitNet(nn.Module):
@@ -93,11 +97,11 @@ def schedule(steps):
     return factor
 
 
-def train_epoch(model, batches, optimizer, scheduler, device, title):
+def train_epoch(model, batches, optimizer, scheduler, device, title, quiet):
     """One pass over the training images; returns the mean loss."""
     model.train()
     total = count = 0
-    with tqdm(batches, desc=title, unit="batch", leave=False) as progress:
+    with tqdm(batches, desc=title, unit="batch", leave=False, disable=quiet) as progress:
         for images, labels in progress:
             images, labels = shift(images.to(device)), labels.to(device)
             loss = F.cross_entropy(model(images), labels)
@@ -108,7 +112,7 @@ def train_epoch(model, batches, optimizer, scheduler, device, title):
             total += loss.item() * len(labels)
             count += len(labels)
             progress.set_postfix(loss=f"{total / count:.4f}")
-    return total / count
+    return tools.mean_over_ranks(total, count, device)
 
 
 @torch.no_grad()
@@ -141,11 +145,16 @@ def plot(history, path):
 def main():
     options = parse_options()
     device = tools.pick_device(options.device)
+    rank, size = tools.join_ranks(device)
     train, (test_images, test_labels) = load_images(options.seed, options.limit)
-    batches = DataLoader(train, batch_size=options.batch_size, shuffle=True)
+    sampler = DistributedSampler(train, size, rank, seed=options.seed) if size > 1 else None
+    share = tools.share_of(options.batch_size, size)
+    batches = DataLoader(train, batch_size=share, shuffle=sampler is None, sampler=sampler)
 
     torch.manual_seed(options.seed)
     model = DigitNet().to(device)
+    if size > 1:  # the statistics are those of the whole batch, as in one process
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01)
     scheduler = LambdaLR(optimizer, schedule(options.epochs * len(batches)))
     parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
@@ -159,13 +168,22 @@ def main():
             f"{options.resume} has {len(history)} epochs behind it: ask for more with --epochs"
         )
     out = tools.make_folder(options.out)
+    trained = nn.parallel.DistributedDataParallel(model) if size > 1 else model
 
-    print(f"{len(train)} images to train on, {len(test_labels)} to test on, device {device}")
+    if rank == 0:
+        print(f"{len(train)} images to train on, {len(test_labels)} to test on, device {device}")
     start = time.perf_counter()
     for epoch in range(len(history) + 1, options.epochs + 1):
-        torch.manual_seed(options.seed + epoch)  # a resumed run draws what an unbroken one would
+        # a resumed run draws what an unbroken one would, and each process something else
+        torch.manual_seed(options.seed + epoch + 1000 * rank)
+        if sampler is not None:
+            sampler.set_epoch(epoch)
         title = f"epoch {epoch}/{options.epochs}"
-        train_loss = train_epoch(model, batches, optimizer, scheduler, device, title)
+        train_loss = train_epoch(
+            trained, batches, optimizer, scheduler, device, title, quiet=rank > 0
+        )
+        if rank > 0:
+            continue
         test_loss, accuracy = evaluate(model, test_images, test_labels, device)
         history.append(
             {"epoch": epoch, "train_loss": train_loss, "test_loss": test_loss, "accuracy": accuracy}
@@ -174,9 +192,9 @@ def main():
         plot(history, out / "digits.png")
         print(f"{title}  loss {train_loss:.4f}  test loss {test_loss:.4f}  accuracy {accuracy:.2%}")
     seconds = time.perf_counter() - start
-    print(
-        f"test accuracy {history[-1]['accuracy']:.2%} after {seconds:.1f} s; see {out}/digits.png"
-    )
+    if rank == 0:
+        accuracy = history[-1]["accuracy"]
+        print(f"test accuracy {accuracy:.2%} after {seconds:.1f} s; see {out}/digits.png")
 
 
 if __name__ == "__main__":

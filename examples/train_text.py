@@ -6,6 +6,10 @@ looks like Python from afar.
 
     python examples/train_text.py
     python examples/train_text.py --steps 2000 --resume runs/text/checkpoint.pt --prompt "class "
+    python -m gradlib.distributed.run --nproc-per-node 2 examples/train_text.py
+    mpiexec -n 2 python examples/train_text.py
+
+Several processes divide each batch among them; a checkpoint does not know how many they were.
 """
 
 import math
@@ -129,11 +133,11 @@ def loss_of(model, inputs, targets):
     return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
 
-def train_steps(model, text, size, optimizer, scheduler, device, progress, steps):
-    """So many updates on batches of `size` pieces; returns the mean loss."""
+def train_steps(model, context, text, size, optimizer, scheduler, device, progress, steps):
+    """So many updates on batches of `size` pieces; returns the mean loss over all processes."""
     total = 0.0
     for _ in range(steps):
-        loss = loss_of(model, *draw_batch(text, size, model.context, device))
+        loss = loss_of(model, *draw_batch(text, size, context, device))
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -142,7 +146,7 @@ def train_steps(model, text, size, optimizer, scheduler, device, progress, steps
         total += loss.item()
         progress.set_postfix(loss=f"{loss.item():.3f}")
         progress.update()
-    return total / steps
+    return tools.mean_over_ranks(total, steps, device)
 
 
 @torch.no_grad()
@@ -200,6 +204,8 @@ def main():
     if not options.prompt or not options.prompt.isascii():
         raise tools.UsageError("--prompt must be one ASCII character or more")
     device = tools.pick_device(options.device)
+    rank, processes = tools.join_ranks(device)
+    share = tools.share_of(options.batch_size, processes)
     train, test = load_text(options.context)
 
     torch.manual_seed(options.seed)
@@ -217,24 +223,40 @@ def main():
         )
     out = tools.make_folder(options.out)
 
+    trained = nn.parallel.DistributedDataParallel(model) if processes > 1 else model
+
     size = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{len(train) + len(test)} characters, {size} parameters, device {device}")
+    if rank == 0:
+        print(f"{len(train) + len(test)} characters, {size} parameters, device {device}")
     begin = time.perf_counter()
-    with tqdm(total=options.steps, initial=done, unit="step", leave=False) as progress:
+    bar = {"total": options.steps, "initial": done, "unit": "step", "leave": False}
+    with tqdm(**bar, disable=rank > 0) as progress:
         while done < options.steps:
-            torch.manual_seed(options.seed + done)  # a resumed run draws what an unbroken one would
+            # a resumed run draws what an unbroken one would, and each process something else
+            torch.manual_seed(options.seed + done + rank)
             steps = min(REPORT - done % REPORT, options.steps - done)
             train_loss = train_steps(
-                model, train, options.batch_size, optimizer, scheduler, device, progress, steps
+                trained,
+                options.context,
+                train,
+                share,
+                optimizer,
+                scheduler,
+                device,
+                progress,
+                steps,
             )
-            test_loss = evaluate(model, test, options.batch_size, device)
             done += steps
+            if rank > 0:
+                continue
+            test_loss = evaluate(model, test, options.batch_size, device)
             history.append({"step": done, "train_loss": train_loss, "test_loss": test_loss})
             tools.save_checkpoint(out / "checkpoint.pt", run, parts, history)
             plot(history, out / "text.png")
             progress.write(f"step {done}  loss {train_loss:.3f}  test loss {test_loss:.3f}")
-    print(f"{time.perf_counter() - begin:.1f} s; a sample:\n")
-    print(write(model, options.prompt, options.length, device))
+    if rank == 0:
+        print(f"{time.perf_counter() - begin:.1f} s; a sample:\n")
+        print(write(model, options.prompt, options.length, device))
 
 
 if __name__ == "__main__":

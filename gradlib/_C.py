@@ -9,14 +9,49 @@ Example:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
-from .tape import engine
+from .ops._custom import below_autograd
+from .ops._keys import DispatchKey as DispatchKey
+from .ops._keys import DispatchKeySet as DispatchKeySet
+from .ops._keys import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
+from .ops.subclass import _DisableTorchDispatch as _DisableTorchDispatch
+from .overrides import (
+    DisableTorchFunction as DisableTorchFunction,
+)
+from .overrides import (
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+)
+from .overrides import (
+    _disabled_torch_function_impl as _disabled_torch_function_impl,
+)
+from .tape import dtypes, engine, layout
+from .tape.device import device as Device
 from .tape.modes import state
 from .tape.node import AccumulateGrad, Node
 from .tape.storage import INFERENCE
 from .tape.tensor import Tensor
+
+_AutoDispatchBelowAutograd = below_autograd
+_disabled_torch_dispatch_impl = Tensor.__torch_dispatch__
+_tracing = threading.local()
+
+
+def _get_tracing_state() -> Any:
+    """True while `gradlib.jit.trace` runs its example, or what it gave; else None."""
+    return getattr(_tracing, "state", None)
+
+
+def _set_tracing_state(state: Any) -> Any:
+    """Set what `_get_tracing_state` gives in this thread; returns what it gave before."""
+    before, _tracing.state = _get_tracing_state(), state
+    return before
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing: gradlib counts no calls."""
 
 
 def _current_graph_task_id() -> int:
@@ -74,3 +109,40 @@ class _autograd:
                 tensor._ver = version
             else:
                 tensor._ver.version = version
+
+
+class _nn:
+    """What PyTorch keeps under ``torch._C._nn``."""
+
+    @staticmethod
+    def _parse_to(
+        *args: Any, **kwargs: Any
+    ) -> tuple[Device | None, dtypes.dtype | None, bool, layout.memory_format | None]:
+        """The device, dtype, non_blocking and memory format that the arguments of ``to`` ask for.
+
+        Raises:
+            TypeError: an argument that ``to`` does not take.
+
+        Example:
+            >>> gradlib._C._nn._parse_to("cpu", gradlib.float64)
+            (device(type='cpu'), torch.float64, False, None)
+        """
+        where, kind, flags, wanted = kwargs.get("device"), kwargs.get("dtype"), [], None
+        for a in args:
+            if isinstance(a, dtypes.dtype):
+                kind = a
+            elif isinstance(a, Tensor):
+                where, kind = a.device, a.dtype
+            elif isinstance(a, bool) and (
+                where is not None or kind is not None or a is not args[0]
+            ):
+                flags.append(a)
+            elif isinstance(a, (str, Device, int)) and not isinstance(a, bool):
+                where = a
+            elif a is not None:
+                raise TypeError(
+                    f"to() received an invalid combination of arguments - got ({type(a).__name__})"
+                )
+        wanted = kwargs.get("memory_format")
+        blocking = kwargs.get("non_blocking", flags[0] if flags else False)
+        return None if where is None else Device(where), kind, bool(blocking), wanted

@@ -60,17 +60,27 @@ def _code(text: str) -> None:
 
 def _module(name: str) -> None:
     _fresh_main()
+    if name.startswith(
+        "torch."
+    ):  # PyTorch's names have no code that could be run, our modules have
+        name = f"gradlib.{name.removeprefix('torch.')}"
     # what `python -m` itself calls: in the __main__ that is there, which run_module() would put back at the end
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
 def _users_part(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of the launcher, which come first."""
+    """A traceback without the frames of the launcher, which come first, and those of its import hook."""
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if file not in (__file__, "<frozen runpy>", runpy.__file__):
             break
         traceback = traceback.tb_next
+    place = traceback
+    while place is not None and (inner := place.tb_next) is not None:
+        if inner.tb_frame.f_code is compat.HOOK:
+            place.tb_next = inner.tb_next
+        else:
+            place = inner
     return traceback
 
 
@@ -80,7 +90,10 @@ def _run(start: Callable[[str], None], what: str) -> None:
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
-        error.__traceback__ = _users_part(error.__traceback__)
+        shown: BaseException | None = error
+        while shown is not None:
+            shown.__traceback__ = _users_part(shown.__traceback__)
+            shown = shown.__cause__ or shown.__context__
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(1)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ._refused import is_refused
+
 __all__ = ["check"]
 
 
@@ -44,6 +46,8 @@ def _lacks(name: str) -> str | None:
             return ".".join(parts[:i])
         except ImportError:  # it is there, and needs a package that is not
             return None
+        if is_refused(value) and (i == len(parts) or not isinstance(value, ModuleType)):
+            return ".".join(parts[:i])
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import cuda
+from ._refused import refuse
 from .cuda import current_device as current_device_index
 from .cuda import (
     current_stream,
@@ -44,6 +45,7 @@ __all__ = [
     "set_stream",
     "synchronize",
 ]
+__getattr__ = refuse(__name__)
 
 
 def current_accelerator(check_available: bool = False) -> Any:

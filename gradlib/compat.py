@@ -12,209 +12,23 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
-from opcode import opmap
 from types import FrameType, ModuleType
-from typing import Any, NoReturn, Union
+from typing import Any
 
 import gradlib
 
-from .version import __version__
+from . import version as own_version
+from ._placeholders import UNDO, Absent, imported, report, watch_all
+from ._refused import AbsentError, fail_in_try, is_refused, users_frame
+from ._torch_version import VERSION, TorchVersion
 
 __all__ = ["AbsentError", "TorchVersion", "as_torch", "report"]
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 # A real PyTorch imports itself; its own files must find it whatever the scope is.
 _PYTORCH = frozenset(("torch", "torchgen", "functorch"))
-_IMPORT_FROM = opmap["IMPORT_FROM"]
-_touched: dict[tuple[str, str], str] = {}  # (name, file:line) -> what was done with it
-
-
-class AbsentError(NotImplementedError, AttributeError):
-    """A name of PyTorch's that gradlib lacks was used.
-
-    An AttributeError too, so that ``hasattr(torch, name)`` answers False and ``getattr`` gives its default.
-
-    Example:
-        >>> issubclass(gradlib.compat.AbsentError, NotImplementedError)
-        True
-    """
-
-
-class TorchVersion(str):
-    """A version that compares by its numbers, with strings and tuples.
-
-    A local part ("+gradlib") makes it later than the same without, a development version is earlier.
-
-    Example:
-        >>> version = gradlib.compat.TorchVersion("2.13.0+gradlib")
-        >>> version >= "2.2", version < (2, 14), version == "2.13.0"
-        (True, True, False)
-    """
-
-    @staticmethod
-    def _key(version: str | Iterable[int | str]) -> tuple[tuple[int, ...], bool, str]:
-        text = version if isinstance(version, str) else ".".join(map(str, version))
-        public, _, local = text.partition("+")
-        numbers: list[int] = []
-        final = True
-        for part in public.split("."):
-            digits = part[: len(part) - len(part.lstrip("0123456789"))]
-            if digits:
-                numbers.append(int(digits))
-            if digits != part:  # 2.0.0a0, 2.0rc1, 2.1.dev3
-                final = False
-                break
-        while numbers and not numbers[-1]:
-            numbers.pop()
-        return tuple(numbers), final, local
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, str | tuple | list) and self._key(self) == self._key(other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __lt__(self, other: Any) -> bool:
-        return self._key(self) < self._key(other)
-
-    def __le__(self, other: Any) -> bool:
-        return self._key(self) <= self._key(other)
-
-    def __gt__(self, other: Any) -> bool:
-        return self._key(self) > self._key(other)
-
-    def __ge__(self, other: Any) -> bool:
-        return self._key(self) >= self._key(other)
-
-    __hash__ = str.__hash__
-
-
-VERSION = TorchVersion("2.13.0+gradlib")
-
-
-# -- what does not exist -----------------------------------------------------------------------------------------
-
-
-def _users_frame() -> FrameType | None:
-    """The innermost frame that is neither gradlib's nor the import system's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not (file.startswith(_FOLDER) or "importlib" in file or file == "<frozen runpy>"):
-            return frame
-        frame = frame.f_back
-    return None
-
-
-def _touch(name: str, how: str) -> str:
-    """Note that a name was touched, and give the user's line."""
-    frame = _users_frame()
-    where = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "an unknown line"
-    if _touched.get((name, where)) != "used":
-        _touched[name, where] = how
-    return where
-
-
-def _absent(name: str, how: str = "used") -> AbsentError:
-    where = _touch(name, how)
-    return AbsentError(
-        f"{name} does not exist in gradlib {__version__} ({how} at {where}). Write that line with what gradlib has, "
-        "or keep its package on PyTorch with gradlib.as_torch(exclude=[...]); "
-        "`python -m gradlib --check PATH` lists all such names of a program"
-    )
-
-
-class _Absent(ModuleType):
-    """What stands for an absent name once it is imported: every use raises."""
-
-    __path__: list[str]
-
-    def __init__(self, name: str, *rest: Any) -> None:
-        if rest:  # class Mine(absent): Python calls the type of the base
-            raise _absent(str(getattr(rest[0][0], "__name__", name)) if rest[0] else name)
-        super().__init__(name)
-        self.__path__ = []  # a package, so that names can be imported from it
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise _absent(self.__name__)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__all__":  # `from absent import *` would bring nothing, in silence
-            raise NotImplementedError(str(_absent(f"{self.__name__}.*")))
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("importlib."):
-            raise AttributeError(name)  # it imports `from absent import name` as a module next
-        raise _absent(f"{self.__name__}.{name}")
-
-    def __repr__(self) -> str:
-        return f"<{self.__name__}, absent in gradlib>"
-
-    def __or__(self, other: Any) -> Any:  # `absent | None` in an annotation
-        return Union[self, other]  # noqa: UP007  # it is what `|` calls here
-
-    def __ror__(self, other: Any) -> Any:
-        return Union[other, self]  # noqa: UP007
-
-    __call__ = __mro_entries__ = __instancecheck__ = __subclasscheck__ = _refuse
-    __bool__ = __iter__ = __len__ = __contains__ = __getitem__ = __enter__ = __exit__ = _refuse
-
-
-def report() -> str:
-    """The absent names that were touched so far, a line each: the name, file:line, imported, asked for or used.
-
-    Example:
-        >>> isinstance(gradlib.compat.report(), str)
-        True
-    """
-    lines = sorted(f"{name}  {where}  {how}" for (name, where), how in _touched.items())
-    return "\n".join(lines) or "no absent name was touched"
-
-
-def _torch_name(module: ModuleType) -> str:
-    return "torch" + module.__name__.removeprefix("gradlib")
-
-
-def _watch(module: ModuleType) -> None:
-    """Let a module of gradlib's say what is absent in PyTorch's terms: its own AttributeError names gradlib alone."""
-    space = vars(module)
-    before = space.get("__getattr__")
-    if isinstance(module, _Absent) or getattr(before, "_watches", False):
-        return
-
-    def __getattr__(name: str) -> Any:  # noqa: N807
-        if before is not None:
-            try:
-                value = before(name)
-            except AttributeError:
-                pass
-            else:
-                if isinstance(value, ModuleType):
-                    _watch_all()  # it was imported just now, with modules below it
-                return value
-        plain = AttributeError(f"module '{module.__name__}' has no attribute '{name}'")
-        caller = sys._getframe(1)
-        origin = caller.f_globals.get("__name__", "")
-        if name.startswith("__") or origin.partition(".")[0] in ("gradlib", "importlib"):
-            raise plain
-        full = f"{_torch_name(module)}.{name}"
-        if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
-            _touch(full, "imported")
-            return _Absent(full)
-        raise _absent(full, "asked for") from None
-
-    __getattr__._watches = True  # type: ignore[attr-defined]
-    space["__getattr__"] = __getattr__
-    _undo.append(
-        lambda: space.pop("__getattr__") if before is None else space.update(__getattr__=before)
-    )
-
-
-def _watch_all() -> None:
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "gradlib" and isinstance(module, ModuleType):
-            _watch(module)
 
 
 # -- importing ---------------------------------------------------------------------------------------------------
@@ -230,17 +44,14 @@ def _find(name: str) -> ModuleType | None:
             raise  # the module is there: a package that it needs is not
         return None
     if "_watches" not in vars(vars(module).get("__getattr__", _find)):
-        _watch_all()
+        watch_all()
     return module
 
 
 def _import(name: str) -> ModuleType:
     """gradlib's module of a name of PyTorch's, or what stands for it."""
     found = _find(name)
-    if found is None:
-        _touch(name, "imported")
-        found = _Absent(name)
-    return found
+    return imported(name) if found is None else found
 
 
 # importlib.abc's base classes add nothing here, and take 10 ms to import.
@@ -252,7 +63,44 @@ class _Alias:
 
     def exec_module(self, module: ModuleType) -> None:
         # The import system gives its caller what it finds here, and leaves the object's own __spec__ alone.
-        sys.modules[module.__name__] = _import(module.__name__)
+        found = sys.modules[module.__name__] = _import(module.__name__)
+        if _is_placeholder(found) and not isinstance(builtins.__import__, _AskingAgain):
+            _replace_import(_AskingAgain(builtins.__import__))
+
+
+def _is_placeholder(module: ModuleType | None) -> bool:
+    return isinstance(module, Absent) or is_refused(module)
+
+
+class _AskingAgain:
+    """An ``__import__`` for when placeholders are in sys.modules: the next import of one may stand in a ``try``."""
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self.original = original
+
+    def __call__(
+        self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any:
+        for full in () if level else (name, *(f"{name}.{wanted}" for wanted in fromlist or ())):
+            if _is_placeholder(sys.modules.get(full)):
+                fail_in_try(full)
+        return self.original(name, globals, locals, fromlist, level)
+
+
+HOOK = _AskingAgain.__call__.__code__  # tracebacks need not show it
+
+
+def _replace_import(hook: Callable[..., Any]) -> None:
+    original = builtins.__import__
+    builtins.__import__ = hook
+
+    def restore() -> None:
+        if (
+            builtins.__import__ is hook
+        ):  # else somebody wrapped it: what they call stays, and serves nobody
+            builtins.__import__ = original
+
+    UNDO.append(restore)
 
 
 def _is_question() -> bool:
@@ -296,7 +144,7 @@ class _Finder:
                 return os.path.join(_FOLDER, path)
 
         name = getattr(context, "name", None)
-        frame = _users_frame()
+        frame = users_frame()
         asks = frame.f_globals.get("__name__", "") if frame else ""
         if (name is None or name.lower() == "torch") and self.serves(asks):
             yield Metadata()
@@ -320,16 +168,16 @@ def _scoped_import(
         module: ModuleType = gradlib
         for i in range(1, len(parts)):
             known = vars(module).get(parts[i])
-            if not isinstance(known, ModuleType):
+            if not isinstance(known, ModuleType) or _is_placeholder(known):
                 known = _import(".".join(parts[: i + 1]))
                 setattr(module, parts[i], known)
             module = known
         for wanted in fromlist or ():
-            if wanted == "*" or wanted in vars(module):
-                continue
-            if isinstance(module, _Absent):
+            known = vars(module).get(wanted)
+            if isinstance(module, Absent) or _is_placeholder(known):
                 setattr(module, wanted, _import(f"{name}.{wanted}"))
-            else:  # a module that nobody imported yet becomes its parent's attribute; other names are no modules
+            elif wanted != "*" and wanted not in vars(module):
+                # a module that nobody imported yet becomes its parent's attribute; other names are no modules
                 _find(f"{name}.{wanted}")
         return module if fromlist else gradlib
 
@@ -343,7 +191,7 @@ def _teach_spawn() -> None:
     if isinstance(before, _PreparationData):
         return
     spawn.get_preparation_data = _PreparationData(before)
-    _undo.append(lambda: setattr(spawn, "get_preparation_data", before))
+    UNDO.append(lambda: setattr(spawn, "get_preparation_data", before))
 
 
 class _PreparationData:
@@ -369,7 +217,6 @@ class _Inherited:
 
 # -- the switch --------------------------------------------------------------------------------------------------
 
-_undo: list[Callable[[], Any]] = []
 _scope: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 _depth = 0
 
@@ -403,30 +250,22 @@ def _install(packages: tuple[str, ...], exclude: tuple[str, ...]) -> None:
             "loaded, and tensors of both would meet. Call it first, start the program with `python -m gradlib`, or "
             "name the packages that get gradlib with packages=[...]"
         )
-    own = gradlib.__version__
-    gradlib.__version__ = VERSION
-    _undo.append(lambda: setattr(gradlib, "__version__", own))
-    _watch_all()
+    versioned: tuple[Any, ...] = (gradlib, own_version)
+    for module in versioned:
+        UNDO.append(partial(setattr, module, "__version__", module.__version__))
+        module.__version__ = VERSION
+    watch_all()
     finder = _Finder(serves, not scoped)
     sys.meta_path.insert(0, finder)
-    _undo.append(lambda: sys.meta_path.remove(finder))
+    UNDO.append(lambda: sys.meta_path.remove(finder))
     if scoped:
-        original = builtins.__import__
-        hook = builtins.__import__ = _scoped_import(serves, original)
-
-        def restore() -> None:
-            if (
-                builtins.__import__ is hook
-            ):  # else somebody wrapped it: what they call stays, and serves nobody
-                builtins.__import__ = original
-
-        _undo.append(restore)
+        _replace_import(_scoped_import(serves, builtins.__import__))
     else:
         hidden = {
             n: sys.modules.pop(n) for n in list(sys.modules) if n.partition(".")[0] == "torch"
         }
         sys.modules["torch"] = gradlib
-        _undo.append(lambda: _forget(hidden))
+        UNDO.append(lambda: _forget(hidden))
     if "multiprocessing.spawn" in sys.modules:
         _teach_spawn()
 
@@ -438,11 +277,11 @@ def _forget(hidden: dict[str, ModuleType]) -> None:
 
 
 def _uninstall() -> None:
-    while _undo:
-        _undo.pop()()
+    while UNDO:
+        UNDO.pop()()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "gradlib":
-            for key in [k for k, v in vars(module).items() if isinstance(v, _Absent)]:
+            for key in [k for k, v in vars(module).items() if isinstance(v, Absent)]:
                 del vars(module)[key]
 
 
@@ -450,9 +289,10 @@ class as_torch:
     """Let ``import torch`` and ``import torch.x.y`` give gradlib: from this call on, or inside ``with``.
 
     ``torch is gradlib``, ``torch.nn is gradlib.nn``, whether or not PyTorch is installed; ``gradlib.__version__`` reads
-    "2.13.0+gradlib" meanwhile, as does ``importlib.metadata.version("torch")``; ``gradlib.version.__version__`` stays.
-    Names that gradlib lacks can be imported and raise `AbsentError` when used. Forked and spawned processes of
-    multiprocessing inherit it; other processes are started with ``python -m gradlib``. Leaving ``with`` undoes it.
+    "2.13.0+gradlib" meanwhile, as do ``gradlib.version.__version__`` and ``importlib.metadata.version("torch")``.
+    Names that gradlib lacks can be imported and raise `AbsentError` when used; an import inside
+    ``try: ... except ImportError`` fails, so that the program does what it has for that. Forked and spawned processes
+    of multiprocessing inherit it; other processes are started with ``python -m gradlib``. Leaving ``with`` undoes it.
 
     Args:
         packages: names of packages (or modules) that alone get gradlib; all others get PyTorch.

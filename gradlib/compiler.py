@@ -1,16 +1,29 @@
-"""``torch.compile`` and ``torch.compiler`` for programs that call them: nothing is compiled, results are the same.
+"""``torch.compile`` and ``torch.compiler``: no code is compiled, functions are captured, results are the same.
 
-An op costs little here without a compiler, and elementwise formulas are single kernels on CUDA already. A whole
-training step as one launch is `gradlib.cuda.capture`.
+An op costs little here without a compiler, and elementwise formulas are single kernels on CUDA already. What Python
+costs between them, `gradlib.capture` takes away.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ._capture import Captured, capture
+from ._refused import refuse
+from .op.expose import PUBLIC
+from .tape.tensor import Tensor
+from .utils import _pytree as pytree
+
 __all__ = [
     "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
@@ -18,8 +31,18 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "nested_compile_region",
     "reset",
+    "set_enable_guard_collectives",
+    "set_stance",
+    "substitute_in_graph",
+    "wrap_numpy",
 ]
+
+__getattr__ = refuse(
+    __name__,
+    why="There is no compiler, and nothing that it would keep.",
+)
 
 
 def compile(
@@ -32,9 +55,17 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """`model` itself: a function or Module, or, without one, a decorator that changes nothing.
+    """A function as a plan that is replayed where that gives the same (see `gradlib.capture`); a Module as it is.
 
-    The settings are accepted; `mode` and `options` exclude each other, as in PyTorch.
+    A function that does what no plan can repeat (reads values, prints, changes what outlives it) or returns a tensor
+    that backward may be called on runs as it is, with all its effects; `gradlib.explain` says why. So what pays is a
+    whole training step, or inference under ``no_grad``.
+
+    Args:
+        model: a function or Module; without one, a decorator is returned.
+        fullgraph, dynamic, mode, options: accepted. A combination of shapes has a plan of its own.
+        backend: any other than "inductor" leaves the function as it is.
+        disable: leave it as it is.
 
     Raises:
         RuntimeError: `mode` and `options` are both given.
@@ -48,13 +79,32 @@ def compile(
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    return model if model is not None else lambda function: function
+
+    def compiled(function: Any) -> Any:
+        plain = isinstance(function, (types.FunctionType, types.MethodType))
+        if disable or backend != "inductor" or not plain:
+            return function
+        made = capture(function)
+        _compiled.add(made)
+        return made
+
+    return compiled(model) if model is not None else compiled
+
+
+_compiled: weakref.WeakSet[Captured] = weakref.WeakSet()
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, **settings: Any) -> Any:
     """`fn` itself, or a decorator that changes nothing: there is no compiler to keep it from.
 
     All arguments of PyTorch are accepted.
+
+    Example:
+        >>> @disable
+        ... def double(value):
+        ...     return value * 2
+        >>> double(3)
+        6
     """
     return fn if fn is not None else lambda function: function
 
@@ -67,6 +117,85 @@ def allow_in_graph(fn: Any) -> Any:
         True
     """
     return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """`fn` itself: nothing is compiled into which its result could be put.
+
+    Used as a decorator.
+    """
+    return fn
+
+
+nested_compile_region = assume_constant_result
+
+
+def substitute_in_graph(original_fn: Any, **accepted: Any) -> Callable[[Any], Any]:
+    """A decorator that changes nothing: what it decorates would stand for `original_fn` in compiled code.
+
+    Args:
+        original_fn: accepted.
+        accepted: accepted.
+    """
+    return lambda function: function
+
+
+class set_stance(contextlib.ContextDecorator):
+    """What to do about compiled code: a call, a context manager or a decorator that changes nothing.
+
+    Args:
+        stance: accepted.
+        settings: accepted.
+
+    Example:
+        >>> with gradlib.compiler.set_stance("force_eager"):
+        ...     print(gradlib.ones(1))
+        tensor([1.])
+    """
+
+    def __init__(self, stance: str = "default", **settings: Any) -> None:
+        self.stance = stance
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Accept a setting of compiled code; there is none.
+
+    Returns:
+        What it was before: False.
+    """
+    return False
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors that calls `fn` on NumPy arrays, and gives tensors.
+
+    Args:
+        fn: a function of arrays. Tensors that require grad are refused: nothing is recorded in it.
+
+    Example:
+        >>> import numpy as np
+        >>> gradlib.compiler.wrap_numpy(np.cumsum)(gradlib.tensor([1, 2, 3]))
+        tensor([1, 3, 6])
+    """
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        def array(value: Any) -> Any:
+            return value.numpy() if isinstance(value, Tensor) else value
+
+        def tensor(value: Any) -> Any:
+            return PUBLIC["from_numpy"](value) if isinstance(value, np.ndarray) else value
+
+        args, kwargs = pytree.tree_map(array, (args, kwargs))
+        return pytree.tree_map(tensor, fn(*args, **kwargs))
+
+    return call
 
 
 def is_compiling() -> bool:
@@ -83,16 +212,24 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def reset() -> None:
-    """Do nothing: nothing is kept that could be forgotten.
+    """Forget all plans of compiled functions.
 
-    Accepted for programs that call it.
+    They are written down anew when the functions are called again.
+
+    Example:
+        >>> reset()
     """
+    for function in list(_compiled):
+        function.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
     """Do nothing: graphs are captured by `gradlib.cuda.capture` and `gradlib.cuda.graph` only.
 
     Accepted for programs that call it.
+
+    Example:
+        >>> cudagraph_mark_step_begin()
     """
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .op.expose import overridable as _overridable
 from .operators.fft.transforms import FFT as _FFT
 
 if TYPE_CHECKING:  # the functions come from the declarations in gradlib/operators
@@ -11,3 +12,4 @@ if TYPE_CHECKING:  # the functions come from the declarations in gradlib/operato
 
 globals().update(_FFT)
 __all__ = sorted(_FFT)  # pyright: ignore[reportUnsupportedDunderAll]
+_overridable(globals())

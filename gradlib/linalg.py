@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .op.expose import overridable as _overridable
 from .operators.linalg.base import LINALG as _LINALG
 from .operators.linalg.base import LinAlgError
 
@@ -12,3 +13,4 @@ if TYPE_CHECKING:  # the functions come from the declarations in gradlib/operato
 
 globals().update(_LINALG)
 __all__ = ["LinAlgError", *sorted(_LINALG)]  # pyright: ignore[reportUnsupportedDunderAll]
+_overridable(globals())

@@ -1,6 +1,6 @@
 """Sobol sequences: points that fill the unit cube more evenly than random ones do.
 
-The direction numbers are those of Joe and Kuo, which SciPy has in a file (``pip install 'gradlib[special]'``).
+The direction numbers are those of Joe and Kuo, which SciPy has in a file (``pip install 'gradlib[scipy]'``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _primitive_polynomials() -> tuple[np.ndarray, np.ndarray]:
     folder = Path(scipy.origin).parent if scipy is not None and scipy.origin else Path()
     file = folder / "stats" / "_sobol_direction_numbers.npz"
     if scipy is None or not file.is_file():
-        raise ImportError("SobolEngine needs SciPy: install it with pip install 'gradlib[special]'")
+        raise ImportError("SobolEngine needs SciPy: install it with pip install 'gradlib[scipy]'")
     with np.load(file) as numbers:
         return numbers["poly"], numbers["vinit"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the classes are made below, from a table
@@ -21,13 +22,17 @@ class _Named(tuple if TYPE_CHECKING else object):
         return f"torch.return_types.{type(self).__name__}(\n{body})"
 
 
+_base = cache(partial(namedtuple, "result"))  # one for the same fields: Python compiles each
+
+
 def _define(name: str, fields: str) -> type:
-    base = namedtuple(name, fields)
     text = (
         f"What functions called ``{name}`` return: the tuple ({', '.join(fields.split())}).\n\n"
         "Its entries also have these names: ``result." + fields.split()[0] + "``."
     )
-    return type(name, (_Named, base), {"__slots__": (), "__module__": __name__, "__doc__": text})
+    return type(
+        name, (_Named, _base(fields)), {"__slots__": (), "__module__": __name__, "__doc__": text}
+    )
 
 
 _PAIRS = "max min median nanmedian mode kthvalue sort topk cummax cummin"

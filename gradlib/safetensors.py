@@ -65,6 +65,11 @@ def save_file(
     Raises:
         ValueError: not a dict of Tensors by text, or a dtype that the format does not have.
         TypeError: metadata that is not text.
+
+    Example:
+        >>> save_file(model.state_dict(), "model.safetensors", {"made by": "an example"})
+        >>> load_metadata("model.safetensors")
+        {'made by': 'an example'}
     """
     pieces = list(_pieces(tensors, metadata))
     with open(filename, "wb") as file:
@@ -94,6 +99,11 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
     Raises:
         FileNotFoundError: there is no such file.
         gradlib.serialization.CheckpointError: the file is damaged or of another format; names it.
+
+    Example:
+        >>> save_file({"a": gradlib.ones(2)}, "a.safetensors")
+        >>> load_file("a.safetensors")
+        {'a': tensor([1., 1.])}
     """
     with open(filename, "rb") as file:
         return _read(file, os.fspath(filename), device)
@@ -190,6 +200,11 @@ def _check(name: Any, tensor: Any) -> None:
     if not isinstance(tensor, Tensor):
         raise ValueError(
             f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}"
+        )
+    if tuple(tensor.shape) != tensor._array.shape:
+        raise ValueError(
+            f"`{name}` is a part of a tensor on several ranks, of class {type(tensor).__name__}: save its "
+            "full_tensor(), or the parts with distributed.checkpoint"
         )
     if tensor.dtype.name not in _NAMES:
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .op.declare import REGISTRY
 from .op.describe import described as _described_op
 from .op.expose import PUBLIC
+from .op.expose import overridable as _overridable
 from .op.expose import write_out as _write_out
 from .operators.nn.softmax import log_softmax as _log_softmax
 from .operators.nn.softmax import softmax as _softmax
@@ -228,3 +229,4 @@ __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
     }
 )
 _PLACES.append(globals().get)
+_overridable(globals())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections.abc
 import copy
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from .tape import dtypes, memory
 from .tape.device import device as Device
 from .tape.tensor import Tensor
 from .tape.untyped import UntypedStorage
+
+if TYPE_CHECKING:  # the classes of one dtype each are made below, from a table
+
+    def __getattr__(name: str) -> Any: ...
+
 
 _warned = False
 
@@ -123,7 +128,7 @@ class TypedStorage:
         return self._untyped_storage.get_device()
 
     def is_shared(self) -> bool:
-        """Whether processes forked from now on share this memory."""
+        """Whether processes share this memory."""
         return self._untyped_storage.is_shared()
 
     def is_pinned(self, device=None) -> bool:
@@ -265,7 +270,7 @@ class TypedStorage:
         return self._new_wrapped_storage(self._untyped_storage.pin_memory(device))
 
     def share_memory_(self) -> TypedStorage:
-        """Move the elements to memory that processes forked later share."""
+        """Move the elements to memory that processes share."""
         _warn_typed_storage_removal()
         self._untyped_storage.share_memory_()
         return self
@@ -373,72 +378,17 @@ class _LegacyStorageMeta(type):
         )
 
 
-class FloatStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.float32
-
-
-class DoubleStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.float64
-
-
-class HalfStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.float16
-
-
-class BFloat16Storage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.bfloat16
-
-
-class LongStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.int64
-
-
-class IntStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.int32
-
-
-class ShortStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.int16
-
-
-class CharStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.int8
-
-
-class ByteStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.uint8
-
-
-class BoolStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.bool_
-
-
-class ComplexFloatStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.complex64
-
-
-class ComplexDoubleStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    dtype = _dtype = dtypes.complex128
-
-
-NAMES = {
-    kind.dtype.name: kind.__name__
-    for kind in (
-        FloatStorage,
-        DoubleStorage,
-        HalfStorage,
-        BFloat16Storage,
-        LongStorage,
-        IntStorage,
-        ShortStorage,
-        CharStorage,
-        ByteStorage,
-        BoolStorage,
-        ComplexFloatStorage,
-        ComplexDoubleStorage,
-    )
-}
+_KINDS = {
+    "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16,
+    "Long": dtypes.int64, "Int": dtypes.int32, "Short": dtypes.int16, "Char": dtypes.int8, "Byte": dtypes.uint8,
+    "Bool": dtypes.bool_, "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+}  # fmt: skip
+NAMES = {dtype.name: f"{kind}Storage" for kind, dtype in _KINDS.items()}
 """dtype -> FloatStorage and its kin."""
+for _dtype in _KINDS.values():
+    _name = NAMES[_dtype.name]
+    _body = {"__module__": __name__, "dtype": _dtype, "_dtype": _dtype}
+    globals()[_name] = _LegacyStorageMeta(_name, (TypedStorage,), _body)
 
 
 def _cast(kind: dtypes.dtype):
@@ -457,24 +407,11 @@ _CASTS = {
     "double": dtypes.float64, "float": dtypes.float32, "half": dtypes.float16, "bfloat16": dtypes.bfloat16,
     "long": dtypes.int64, "int": dtypes.int32, "short": dtypes.int16, "char": dtypes.int8, "byte": dtypes.uint8,
     "bool": dtypes.bool_, "complex_double": dtypes.complex128, "complex_float": dtypes.complex64,
+    "float8_e4m3fn": dtypes.float8_e4m3fn, "float8_e5m2": dtypes.float8_e5m2,
+    "float8_e4m3fnuz": dtypes.float8_e4m3fnuz, "float8_e5m2fnuz": dtypes.float8_e5m2fnuz,
 }  # fmt: skip
 for _name, _kind in _CASTS.items():
     for _class in (TypedStorage, UntypedStorage):
         setattr(_class, _name, _cast(_kind))
 
-__all__ = [
-    "BFloat16Storage",
-    "BoolStorage",
-    "ByteStorage",
-    "CharStorage",
-    "ComplexDoubleStorage",
-    "ComplexFloatStorage",
-    "DoubleStorage",
-    "FloatStorage",
-    "HalfStorage",
-    "IntStorage",
-    "LongStorage",
-    "ShortStorage",
-    "TypedStorage",
-    "UntypedStorage",
-]
+__all__ = ["TypedStorage", "UntypedStorage", *NAMES.values()]  # pyright: ignore

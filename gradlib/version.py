@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     cuda: str | None
 
-__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "rocm", "xpu"]
 
 
 __version__ = "0.1.0"
-hip = xpu = None  # there are no backends of these kinds
+hip = rocm = xpu = None  # there are no backends of these kinds
 debug = False
 git_version = "Unknown"
 

@@ -10,9 +10,12 @@
 //
 // A block owns 64 rows (queries in attention and attention_dq, keys in attention_dkv) and goes over the rows of the other
 // side 32 at a time: grid (batches, tiles of own rows), Sheet<T>::threads threads. HEAD: 64 or 128, not less than width and
-// values. float and double: 4 rows of scores to a thread. Half types: tensor cores, sums, probabilities and their
-// gradients in float32; p and ds are rounded to T where they are multiplied with a matrix.
-// Dynamic shared memory: rows of pitch(width) and pitch(values) elements, and 64 rows of scores for float and double.
+// values. float and double: 4 rows of scores to a thread. Half types: tensor cores, whose operands are read as matrices
+// (ldmatrix), sums, probabilities and their gradients in float32; p and ds are rounded to T where they are multiplied with
+// a matrix; the next rows of the other side are on their way (cp.async) while the last are worked on, so there are two
+// places for them.
+// Dynamic shared memory: rows of pitch(width) and pitch(values) elements (the other side's stages times), and 64 rows of
+// scores for float and double.
 // Cost: 4 * length * keys * width operations forward, 14 backward (half of it with `causal`); q, k, v are read once for
 // each 64 rows of the other side. attention_dq writes delta, which attention_dkv reads; no result is added to by several
 // blocks, so that the same arguments give the same bits.
@@ -40,7 +43,7 @@ __device__ __forceinline__ int own_tile(const Layout& how) {
 
 // How the threads of a block share tiles [64, WIDTH] and multiply them. A thread has `rows` rows, a row `lanes` threads.
 template <typename T> struct Sheet {
-  static constexpr int threads = 256, rows = 4, lanes = 16, size = Pack<T>::size, quantum = 2 * size;
+  static constexpr int threads = 256, rows = 4, lanes = 16, size = Pack<T>::size, quantum = 2 * size, stages = 1;
   static constexpr int scratch = OWN * (OTHER + size);
   static __device__ __forceinline__ int padded(int width) { return round_up(width, quantum); }
   static __device__ __forceinline__ int pitch(int width) { return padded(width) + size; }
@@ -101,7 +104,7 @@ template <typename T> struct Sheet {
 };
 
 template <typename T> struct HalfSheet {
-  static constexpr int threads = 128, rows = 2, lanes = 4, size = Pack<T>::size, scratch = 0;
+  static constexpr int threads = 128, rows = 2, lanes = 4, size = 8, scratch = 0, stages = 2;
   static __device__ __forceinline__ int padded(int width) { return round_up(width, 16); }
   static __device__ __forceinline__ int pitch(int width) { return padded(width) + 8; }
   static __device__ __forceinline__ int row(int i) { return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + 8 * i; }
@@ -112,29 +115,28 @@ template <typename T> struct HalfSheet {
     float value[WIDTH / 8][4];
     __device__ __forceinline__ float& at(int i, int j) { return value[j / 2][i * 2 + j % 2]; }
   };
-  static __device__ __forceinline__ unsigned two(const T* p) {
-    CHECK_ALIGNED(p, unsigned);
-    return *reinterpret_cast<const unsigned*>(p);
-  }
   static __device__ __forceinline__ unsigned two(T low, T high) { return low.bits | (unsigned)high.bits << 16; }
   static __device__ __forceinline__ void dots(Tile<OTHER>& scores, const T* own, const T* other, int width) {
-    const int step = pitch(width), line = threadIdx.x % 32 / 4, k = threadIdx.x % 4 * 2;
+    const int step = pitch(width), lane = threadIdx.x % 32;
+    own += (threadIdx.x / 32 * 16 + lane % 16) * step + lane / 16 * 8;
+    other += (lane / 16 * 8 + lane % 8) * step + lane / 8 % 2 * 8;
 #pragma unroll 1
     for (int e = 0; e < width; e += 16) {
       unsigned a[4];
+      load_four<false>(a, own + e);
 #pragma unroll
-      for (int h = 0; h < 4; ++h) a[h] = two(own + row(h % 2) * step + e + h / 2 * 8 + k);
-#pragma unroll
-      for (int n = 0; n < OTHER / 8; ++n) {
-        const T* b_row = other + (n * 8 + line) * step + e + k;
-        const unsigned b[2] = {two(b_row), two(b_row + 8)};
-        mma<T>(scores.value[n], a, b);
+      for (int n = 0; n < OTHER / 8; n += 2) {
+        unsigned b[4];
+        load_four<false>(b, other + n * 8 * step + e);
+        mma<T>(scores.value[n], a, {b[0], b[1]});
+        mma<T>(scores.value[n + 1], a, {b[2], b[3]});
       }
     }
   }
   template <int HEAD>
   static __device__ __forceinline__ void mix(Tile<HEAD>& out, Tile<OTHER>& scores, const T* other, int width, T*) {
-    const int step = pitch(width), line = threadIdx.x % 32 / 4, k = threadIdx.x % 4 * 2;
+    const int step = pitch(width), lane = threadIdx.x % 32;
+    other += lane % 16 * step + lane / 16 * 8;
 #pragma unroll
     for (int m = 0; m < OTHER / 16; ++m) {
       unsigned a[4];  // sums of two products are the left operand of the next as they lie
@@ -144,11 +146,12 @@ template <typename T> struct HalfSheet {
         a[h] = two(T(pair[0]), T(pair[1]));
       }
 #pragma unroll
-      for (int n = 0; n < HEAD / 8; ++n) {
+      for (int n = 0; n < HEAD / 8; n += 2) {
         if (n * 8 >= width) continue;
-        const T* b_row = other + (m * 16 + k) * step + n * 8 + line;
-        const unsigned b[2] = {two(b_row[0], b_row[step]), two(b_row[8 * step], b_row[9 * step])};
-        mma<T>(out.value[n], a, b);
+        unsigned b[4];
+        load_four<true>(b, other + m * 16 * step + n * 8);
+        mma<T>(out.value[n], a, {b[0], b[1]});
+        mma<T>(out.value[n + 1], a, {b[2], b[3]});
       }
     }
   }
@@ -156,20 +159,27 @@ template <typename T> struct HalfSheet {
 template <> struct Sheet<float16> : HalfSheet<float16> {};
 template <> struct Sheet<bfloat16> : HalfSheet<bfloat16> {};
 
-// Rows first ... first + count - 1 of a matrix of `all` rows into shared memory; zeros beyond its rows and its width.
+// Rows first ... first + count - 1 of a matrix of `all` rows into shared memory; zeros beyond its rows and its width. With
+// two stages they may be on their way until `arrived`.
 template <typename T>
 __device__ __forceinline__ void load(T* target, const T* source, int64 stride, int first, int count, int all, int width) {
   typedef Sheet<T> S;
   const int padded = S::padded(width), step = S::pitch(width);
-  if (width == padded && stride % S::size == 0 && aligned(source)) {
+  if (width == padded && stride % S::size == 0 && (uint64)source % (S::size * sizeof(T)) == 0) {
     const int packs = width / S::size;
 #pragma unroll 1
     for (int i = threadIdx.x; i < count * packs; i += S::threads) {
       const int row = i / packs, e = i % packs * S::size;
-      Pack<T> pack;
-      for (int c = 0; c < S::size; ++c) pack.at[c] = T(0.0f);
-      if (first + row < all) pack = pack_of(source + (first + row) * stride + e);
-      pack_of(target + row * step + e) = pack;
+      const bool inside = first + row < all;
+      const T* from = source + (inside ? (first + row) * stride + e : 0);
+      if constexpr (S::stages == 2) {
+        send(target + row * step + e, from, !inside);
+      } else {
+        Pack<T> pack;
+        for (int c = 0; c < S::size; ++c) pack.at[c] = T(0.0f);
+        if (inside) pack = pack_of(from);
+        pack_of(target + row * step + e) = pack;
+      }
     }
   } else {
 #pragma unroll 1
@@ -179,6 +189,49 @@ __device__ __forceinline__ void load(T* target, const T* source, int64 stride, i
     }
   }
 }
+
+// Two matrices of the other side in shared memory, OTHER rows of each at a time: `one` and `two` are this turn's. With two
+// stages those of the next turn are under way while a turn's are used.
+template <typename T> struct Feed {
+  typedef Sheet<T> S;
+  T *memory, *one, *two;
+  const T *first, *second;
+  int64 first_stride, second_stride;
+  int all, width, values, place;
+  __device__ __forceinline__ Feed(T* memory, const Layout& how) : memory(memory), width(how.width), values(how.values), place(0) {}
+  // What `at` places of rows take.
+  __device__ __forceinline__ int elements(int at) const { return at * OTHER * (S::pitch(width) + S::pitch(values)); }
+  __device__ __forceinline__ T* end() const { return memory + elements(S::stages); }
+  __device__ __forceinline__ void ask(int start, int at) {
+    T* target = memory + elements(at);
+    load(target, first, first_stride, start, OTHER, all, width);
+    load(target + OTHER * S::pitch(width), second, second_stride, start, OTHER, all, values);
+    if constexpr (S::stages == 2) sent();
+  }
+  // The matrices, of `rows` rows, and the first of them that is used.
+  __device__ __forceinline__ void begin(const T* a, int64 a_stride, const T* b, int64 b_stride, int rows, int start) {
+    first = a, first_stride = a_stride, second = b, second_stride = b_stride, all = rows;
+    if constexpr (S::stages == 2) ask(start, 0);
+  }
+  // Rows from `start` on of all up to `end`. All threads have read the last turn's, and do not see these before a barrier.
+  __device__ __forceinline__ void turn(int start, int end) {
+    __syncthreads();
+    one = memory + elements(place), two = one + OTHER * S::pitch(width);
+    if constexpr (S::stages == 1) {
+      ask(start, 0);
+    } else if (start + OTHER < end) {
+      place ^= 1;
+      ask(start + OTHER, place);
+      arrived<1>();
+    } else {
+      arrived<0>();
+    }
+  }
+  // Nothing is under way any more, also where there was no turn.
+  __device__ __forceinline__ void finish() {
+    if constexpr (S::stages == 2) arrived<0>();
+  }
+};
 
 template <typename V> __device__ __forceinline__ void clear(V& tile, int rows) {
   for (int i = 0; i < rows; ++i)
@@ -212,28 +265,25 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention(const T* q, const
   typedef Sheet<T> S;
   SHARED_MEMORY(T, memory);
   T* own = memory;
-  T* other = own + OWN * S::pitch(how.width);
-  T* other_values = other + OTHER * S::pitch(how.width);
-  T* box = other_values + OTHER * S::pitch(how.values);
+  Feed<T> feed(own + OWN * S::pitch(how.width), how);
+  T* box = feed.end();
   const int64 batch = blockIdx.x, mask_start = how.start(how.mask, batch);
-  const int first = own_tile(how) * OWN;
+  const int first = own_tile(how) * OWN, end = how.causal ? min(how.keys, first + OWN) : how.keys;
   q += how.start(how.q, batch), k += how.start(how.k, batch);
   v += how.start(how.v, batch), out += how.start(how.out, batch);
   load(own, q, how.q[2], first, OWN, how.length, how.width);
+  feed.begin(k, how.k[2], v, how.v[2], how.keys, 0);
 
   typename S::template Tile<HEAD> sums;
   clear(sums, S::rows);
   A top[S::rows], total[S::rows];
   for (int i = 0; i < S::rows; ++i) top[i] = -infinity<A>(), total[i] = 0;
-  const int end = how.causal ? min(how.keys, first + OWN) : how.keys;
   for (int start = 0; start < end; start += OTHER) {
-    __syncthreads();  // the last tile has been read
-    load(other, k, how.k[2], start, OTHER, how.keys, how.width);
-    load(other_values, v, how.v[2], start, OTHER, how.keys, how.values);
+    feed.turn(start, end);
     __syncthreads();
     typename S::template Tile<OTHER> scores;
     clear(scores, S::rows);
-    S::dots(scores, own, other, how.width);
+    S::dots(scores, own, feed.one, how.width);
 #pragma unroll
     for (int i = 0; i < S::rows; ++i) {
       A largest = top[i], part = 0;
@@ -253,8 +303,9 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention(const T* q, const
 #pragma unroll
       for (int j = 0; j < sums.each; ++j) sums.at(i, j) *= factor;
     }
-    S::mix(sums, scores, other_values, how.values, box);
+    S::mix(sums, scores, feed.two, how.values, box);
   }
+  feed.finish();
 #pragma unroll
   for (int i = 0; i < S::rows; ++i) {
     const int row = first + S::row(i);
@@ -281,15 +332,12 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dq(const T* q, co
   SHARED_MEMORY(T, memory);
   T* own = memory;
   T* own_g = own + OWN * S::pitch(how.width);
-  T* other = own_g + OWN * S::pitch(how.values);
-  T* other_values = other + OTHER * S::pitch(how.width);
-  T* box = other_values + OTHER * S::pitch(how.values);
+  Feed<T> feed(own_g + OWN * S::pitch(how.values), how);
+  T* box = feed.end();
   const int64 batch = blockIdx.x, mask_start = how.start(how.mask, batch);
-  const int first = own_tile(how) * OWN;
+  const int first = own_tile(how) * OWN, end = how.causal ? min(how.keys, first + OWN) : how.keys;
   q += how.start(how.q, batch), k += how.start(how.k, batch);
   v += how.start(how.v, batch), g += how.start(how.g, batch), out += how.start(how.out, batch);
-  load(own, q, how.q[2], first, OWN, how.length, how.width);
-  load(own_g, g, how.g[2], first, OWN, how.length, how.values);
 
   A own_delta[S::rows], own_lse[S::rows];
 #pragma unroll
@@ -305,20 +353,20 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dq(const T* q, co
     if (row < how.length && threadIdx.x % S::lanes == 0) delta[place] = own_delta[i];
   }
   if (dq == nullptr) return;  // only delta is wanted
+  load(own, q, how.q[2], first, OWN, how.length, how.width);
+  load(own_g, g, how.g[2], first, OWN, how.length, how.values);
+  feed.begin(k, how.k[2], v, how.v[2], how.keys, 0);
 
   typename S::template Tile<HEAD> sums;
   clear(sums, S::rows);
-  const int end = how.causal ? min(how.keys, first + OWN) : how.keys;
   for (int start = 0; start < end; start += OTHER) {
-    __syncthreads();
-    load(other, k, how.k[2], start, OTHER, how.keys, how.width);
-    load(other_values, v, how.v[2], start, OTHER, how.keys, how.values);
+    feed.turn(start, end);
     __syncthreads();
     typename S::template Tile<OTHER> scores, slopes;
     clear(scores, S::rows);
     clear(slopes, S::rows);
-    S::dots(scores, own, other, how.width);
-    S::dots(slopes, own_g, other_values, how.values);
+    S::dots(scores, own, feed.one, how.width);
+    S::dots(slopes, own_g, feed.two, how.values);
 #pragma unroll
     for (int i = 0; i < S::rows; ++i)
 #pragma unroll
@@ -326,8 +374,9 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dq(const T* q, co
         const A score = masked<T>(scores.at(i, j), how, mask, mask_start, first + S::row(i), start + S::column(j));
         scores.at(i, j) = probability(score, own_lse[i]) * (slopes.at(i, j) - own_delta[i]);
       }
-    S::mix(sums, scores, other, how.width, box);
+    S::mix(sums, scores, feed.one, how.width, box);
   }
+  feed.finish();
 #pragma unroll
   for (int i = 0; i < S::rows; ++i) {
     const int row = first + S::row(i);
@@ -348,24 +397,22 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dkv(const T* q, c
   SHARED_MEMORY(T, memory);
   T* own = memory;
   T* own_values = own + OWN * S::pitch(how.width);
-  T* other = own_values + OWN * S::pitch(how.values);
-  T* other_g = other + OTHER * S::pitch(how.width);
-  T* box = other_g + OTHER * S::pitch(how.values);
+  Feed<T> feed(own_values + OWN * S::pitch(how.values), how);
+  T* box = feed.end();
   __shared__ A other_lse[OTHER], other_delta[OTHER];
   const int64 batch = blockIdx.x, mask_start = how.start(how.mask, batch);
-  const int first = blockIdx.y * OWN;
+  const int first = blockIdx.y * OWN, begin = how.causal ? first : 0;  // earlier queries do not look here
   q += how.start(how.q, batch), k += how.start(how.k, batch);
   v += how.start(how.v, batch), g += how.start(how.g, batch);
   load(own, k, how.k[2], first, OWN, how.keys, how.width);
   load(own_values, v, how.v[2], first, OWN, how.keys, how.values);
+  feed.begin(q, how.q[2], g, how.g[2], how.length, begin);
 
   typename S::template Tile<HEAD> k_sums, v_sums;
   clear(k_sums, S::rows);
   clear(v_sums, S::rows);
-  for (int start = how.causal ? first : 0; start < how.length; start += OTHER) {  // earlier queries do not look here
-    __syncthreads();
-    load(other, q, how.q[2], start, OTHER, how.length, how.width);
-    load(other_g, g, how.g[2], start, OTHER, how.length, how.values);
+  for (int start = begin; start < how.length; start += OTHER) {
+    feed.turn(start, how.length);
     if (threadIdx.x < OTHER) {
       const int64 place = batch * how.length + start + threadIdx.x;
       const bool inside = start + threadIdx.x < how.length;
@@ -376,8 +423,8 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dkv(const T* q, c
     typename S::template Tile<OTHER> scores, slopes;
     clear(scores, S::rows);
     clear(slopes, S::rows);
-    S::dots(scores, own, other, how.width);
-    S::dots(slopes, own_values, other_g, how.values);
+    S::dots(scores, own, feed.one, how.width);
+    S::dots(slopes, own_values, feed.two, how.values);
 #pragma unroll
     for (int i = 0; i < S::rows; ++i)
 #pragma unroll
@@ -387,9 +434,10 @@ __global__ void __launch_bounds__(Sheet<T>::threads) attention_dkv(const T* q, c
         scores.at(i, j) = probability(score, other_lse[query]);
         slopes.at(i, j) = scores.at(i, j) * (slopes.at(i, j) - other_delta[query]);
       }
-    S::mix(v_sums, scores, other_g, how.values, box);
-    S::mix(k_sums, slopes, other, how.width, box);
+    S::mix(v_sums, scores, feed.two, how.values, box);
+    S::mix(k_sums, slopes, feed.one, how.width, box);
   }
+  feed.finish();
 #pragma unroll
   for (int i = 0; i < S::rows; ++i) {
     const int row = first + S::row(i);

@@ -112,20 +112,24 @@ __device__ __forceinline__ int64 rest_of(int64 a, int64 b) { return a - quotient
 // The number of this thread in a one-dimensional launch.
 __device__ __forceinline__ int64 thread_number() { return (int64)blockIdx.x * blockDim.x + threadIdx.x; }
 
-// Neighbouring elements that are moved at once: four, or two of eight bytes.
-template <typename T> struct __align__(sizeof(T) == 2 ? 8 : 16) Pack {
-  static constexpr int size = sizeof(T) == 8 ? 2 : 4;
-  T at[size];
+// Neighbouring elements that are moved at once: 16 bytes of them, or N elements.
+template <typename T, int N = 16 / (int)sizeof(T)> struct __align__(N * sizeof(T)) Pack {
+  static constexpr int size = N;
+  T at[N];
 };
-template <typename T> __device__ __forceinline__ const Pack<T>& pack_of(const T* p) {
-  CHECK_ALIGNED(p, Pack<T>);
-  return *reinterpret_cast<const Pack<T>*>(p);
+template <typename T, int N = Pack<T>::size> __device__ __forceinline__ const Pack<T, N>& pack_of(const T* p) {
+  typedef Pack<T, N> P;
+  CHECK_ALIGNED(p, P);
+  return *reinterpret_cast<const P*>(p);
 }
-template <typename T> __device__ __forceinline__ Pack<T>& pack_of(T* p) {
-  CHECK_ALIGNED(p, Pack<T>);
-  return *reinterpret_cast<Pack<T>*>(p);
+template <typename T, int N = Pack<T>::size> __device__ __forceinline__ Pack<T, N>& pack_of(T* p) {
+  typedef Pack<T, N> P;
+  CHECK_ALIGNED(p, P);
+  return *reinterpret_cast<P*>(p);
 }
-template <typename T> __device__ __forceinline__ bool aligned(const T* p) { return (uint64)p % sizeof(Pack<T>) == 0; }
+template <typename T, int N = Pack<T>::size> __device__ __forceinline__ bool aligned(const T* p) {
+  return (uint64)p % sizeof(Pack<T, N>) == 0;
+}
 
 // The elements at p ... p + count - 1, zeros after them; as one where they are all there and `whole`, which means aligned.
 template <typename T> __device__ __forceinline__ Pack<T> read_pack(const T* p, int64 count, bool whole) {
@@ -143,6 +147,24 @@ template <typename T> __device__ __forceinline__ void write_pack(T* p, const Pac
 #pragma unroll
   for (int k = 0; k < Pack<T>::size; ++k)
     if (k < count) p[k] = pack.at[k];
+}
+
+// Over the elements first + k < size of a Pack of [samples, channels, inner]: enter(channel) where the first one and where
+// another channel begins, and step(k) for each; one division for all of them.
+template <typename T, typename Enter, typename Step>
+__device__ __forceinline__ void walk(int64 first, int64 size, int64 channels, int64 inner, Enter enter, Step step) {
+  const int64 line = quotient(first, inner);
+  int64 channel = rest_of(line, channels), place = first - line * inner;
+#pragma unroll
+  for (int k = 0; k < Pack<T>::size; ++k) {
+    if (first + k >= size) return;
+    if (k == 0 || place == inner) {
+      if (k > 0) place = 0, channel = channel + 1 == channels ? 0 : channel + 1;
+      enter(channel);
+    }
+    ++place;
+    step(k);
+  }
 }
 
 // What lies at p as a value of another type, for moving it.
@@ -185,18 +207,32 @@ template <bool COLUMNS> struct Line {
 template <typename R, typename> struct SameType { typedef R type; };
 template <typename R, typename Any> using Same = typename SameType<R, Any>::type;  // R, once for each Any
 
+// f(j, packs at j of `in`...) for the elements j of `line` at which packs of this thread begin; false, and nothing, where
+// packs of N do not fill the line or are not aligned. f takes packs by value: by reference they would be read element by
+// element.
+template <int N, typename T, bool COLUMNS, typename F, typename... In>
+__device__ __forceinline__ bool by_packs(const Line<COLUMNS>& line, const T* out, F f, In... in) {
+  if (line.n % N != 0 || !aligned<T, N>(out) || !(aligned<T, N>(in) && ...)) return false;
+  for (int64 j = (int64)line.first * N; j < line.n; j += (int64)line.step * N) f(j, pack_of<T, N>(in + line.start + j)...);
+  return true;
+}
+
 // f(j, in[j]...) for the elements j of `line` that are this thread's: `in` are arrays of T that have such a line each.
-// Packs are read where the lines allow it.
+// Packs are read where the lines allow it; of half types also those of 8 bytes.
 template <typename T, bool COLUMNS, typename F, typename... In>
 __device__ __forceinline__ void visit(const Line<COLUMNS>& line, F f, In... in) {
-  constexpr int size = Pack<T>::size;
   if constexpr (!COLUMNS) {
-    if (line.n % size == 0 && (aligned(in) && ...)) {
-      for (int64 j = (int64)line.first * size; j < line.n; j += (int64)line.step * size)
-        [&](Same<Pack<T>, In>... packs) {
+    constexpr int size = Pack<T>::size;
+    const T* none = nullptr;
+    if (by_packs<size>(line, none, [&](int64 j, Same<Pack<T>, In>... packs) {
+#pragma unroll
           for (int k = 0; k < size; ++k) f(j + k, packs.at[k]...);
-        }(pack_of(in + line.start + j)...);
-      return;
+        }, in...)) return;
+    if constexpr (size == 8) {
+      if (by_packs<4>(line, none, [&](int64 j, Same<Pack<T, 4>, In>... packs) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) f(j + k, packs.at[k]...);
+          }, in...)) return;
     }
   }
   for (int64 j = line.first; j < line.n; j += line.step) f(j, in[line[j]]...);
@@ -205,17 +241,21 @@ __device__ __forceinline__ void visit(const Line<COLUMNS>& line, F f, In... in) 
 // out[j] = f(j, in[j]...) in the same way.
 template <typename T, bool COLUMNS, typename F, typename... In>
 __device__ __forceinline__ void fill(const Line<COLUMNS>& line, T* out, F f, In... in) {
-  constexpr int size = Pack<T>::size;
   if constexpr (!COLUMNS) {
-    if (line.n % size == 0 && aligned(out) && (aligned(in) && ...)) {
-      for (int64 j = (int64)line.first * size; j < line.n; j += (int64)line.step * size) {
-        Pack<T> results;
-        [&](Same<Pack<T>, In>... packs) {
+    constexpr int size = Pack<T>::size;
+    if (by_packs<size>(line, out, [&](int64 j, Same<Pack<T>, In>... packs) {
+          Pack<T> results;
+#pragma unroll
           for (int k = 0; k < size; ++k) results.at[k] = T(f(j + k, packs.at[k]...));
-        }(pack_of(in + line.start + j)...);
-        pack_of(out + line.start + j) = results;
-      }
-      return;
+          pack_of(out + line.start + j) = results;
+        }, in...)) return;
+    if constexpr (size == 8) {
+      if (by_packs<4>(line, out, [&](int64 j, Same<Pack<T, 4>, In>... packs) {
+            Pack<T, 4> results;
+#pragma unroll
+            for (int k = 0; k < 4; ++k) results.at[k] = T(f(j + k, packs.at[k]...));
+            pack_of<T, 4>(out + line.start + j) = results;
+          }, in...)) return;
     }
   }
   for (int64 j = line.first; j < line.n; j += line.step) out[line[j]] = T(f(j, in[line[j]]...));

@@ -265,3 +265,16 @@ __global__ void conv_depthwise_weight(const T* x, const T* g, T* result, Windows
   sum = block_sum(sum);
   if (threadIdx.x == 0) result[output * gridDim.y + blockIdx.y] = T(sum);
 }
+
+// y += bias of the channel, for y [images, channels, inner]. A thread for a Pack of elements.
+template <typename T>
+__global__ void add_bias(T* y, const T* bias, int64 size, int64 channels, int64 inner) {
+  typedef wide<T> A;
+  const int64 first = thread_number() * Pack<T>::size;
+  if (first >= size) return;
+  Pack<T> pack = read_pack(y + first, size - first, aligned(y));
+  A shift = 0;
+  walk<T>(first, size, channels, inner, [&](int64 channel) { shift = bias[channel]; },
+          [&](int k) { pack.at[k] = T((A)pack.at[k] + shift); });
+  write_pack(y + first, pack, size - first, aligned(y));
+}

@@ -13,20 +13,20 @@
 template <typename T, typename F>
 __device__ __forceinline__ void keep_four(const T* x, T* y, bool* written, double scale, int64 first, int64 size, F kept) {
   typedef wide<T> A;
-  constexpr int each = Pack<T>::size;
-  if (first + 4 <= size && aligned(x) && aligned(y) && (uint64)written % 4 == 0) {
+  constexpr int each = sizeof(T) == 8 ? 2 : 4;
+  if (first + 4 <= size && aligned<T, each>(x) && aligned<T, each>(y) && (uint64)written % 4 == 0) {
     unsigned flags = 0;
 #pragma unroll
     for (int part = 0; part < 4; part += each) {
-      Pack<T> in, out;
-      if (x) in = pack_of(x + first + part);
+      Pack<T, each> in, out;
+      if (x) in = pack_of<T, each>(x + first + part);
 #pragma unroll
       for (int k = 0; k < each; ++k) {
         const bool stays = kept(part + k);
         flags |= (unsigned)stays << 8 * (part + k);
         if (x) out.at[k] = T((A)in.at[k] * A(stays) * A(scale));
       }
-      if (x) pack_of(y + first + part) = out;
+      if (x) pack_of<T, each>(y + first + part) = out;
     }
     if (written) as<unsigned>(written + first) = flags;
     return;

@@ -3,10 +3,13 @@
 //   forward:  out[i] = table[index[i]]        backward:  out[r] = sum of g[i] over i with index[i] == r
 //
 // table and out are C-contiguous [rows, width], g is [count, width], index [count]. Rows with the number `padding` get
-// no gradient. Backward in two ways: adding atomically onto zeros (the order of the additions, and so the last bits,
-// change from run to run), or from the sorted numbers, where one row of threads adds up all entries of a number in
-// order (repeatable; also for half types, whose sums are kept in float; BY_COUNT divides by how many there are).
-// A number that is not in [0, rows) stops the kernel with an error.
+// no gradient. Backward in three ways: adding atomically onto zeros (the order of the additions, and so the last bits,
+// change from run to run); the same for half types, where an entry of each number is its owner, the others are added up
+// in float in a row of the owner's, and each row of out is written once, as the rounded sum of both; or from the sorted
+// numbers, where one row of threads adds up all entries of a number in order (repeatable; sums in wide<T>; BY_COUNT
+// divides by how many there are). A number that is not in [0, rows) stops the kernel with an error.
+// Cost: atomic: reads g once, reads and writes a row of out for each entry; half types: reads g once, writes out once,
+// and reads and writes floats for entries that are no owners.
 #include "common.cuh"
 
 // A thread moves 16 bytes, as one where rows are whole multiples of that.
@@ -34,6 +37,65 @@ __global__ void add_rows(const T* g, const I* index, T* out, int64 count, int64 
   const int64 row = index[quotient(i, width)];
   if (row < 0 || row >= rows) __trap();
   if (row != padding) atomicAdd(out + row * width + rest_of(i, width), g[i]);
+}
+
+// owners: zeros [rows]; becomes for each number 1 + the entry that owns it. several [count] becomes zeros.
+template <typename I>
+__global__ void claim_rows(const I* index, int* owners, int* several, int64 count, int64 rows, int64 padding) {
+  const int64 i = thread_number();
+  if (i >= count) return;
+  const int64 row = index[i];
+  if (row < 0 || row >= rows) __trap();
+  several[i] = 0;
+  if (row != padding) atomicCAS(owners + row, 0, (int)i + 1);
+}
+
+// For entries that are no owners: without ADD zeros in their owner's row of sums [count, width], and `several` set for it;
+// with ADD the elements of g added there. A thread for each element of g.
+template <typename T, typename I, bool ADD>
+__global__ void join_rows(const T* g, const I* index, const int* owners, int* several, float* sums, int64 count, int64 width,
+                          int64 padding) {
+  const int64 i = thread_number();
+  if (i >= count * width) return;
+  const int64 entry = quotient(i, width), row = index[entry];
+  if (row == padding) return;
+  const int64 owner = owners[row] - 1, column = i - entry * width;
+  if (owner == entry) return;
+  if (ADD) {
+    atomicAdd(sums + owner * width + column, (float)g[i]);
+  } else {
+    sums[owner * width + column] = 0;
+    if (column == 0) several[owner] = 1;
+  }
+}
+
+// out: what the owner of each row has, and the sums of the others. A thread for a Pack of elements.
+template <typename T>
+__global__ void own_rows(const T* g, const int* owners, const int* several, const float* sums, T* out, int64 width, int64 rows) {
+  const int64 first = thread_number() * Pack<T>::size, size = rows * width;
+  if (first >= size) return;
+  Pack<T> pack = {};
+  int64 shift = 0;  // from a place in out to the same in the owner's row
+  bool owned = false, more = false;
+  const auto enter = [&](int64 row) {
+    const int64 owner = owners[row] - 1;
+    owned = owner >= 0, more = owned && several[owner];
+    shift = (owner - row) * width;
+  };
+  const int64 row = quotient(first, width);
+  if (width % Pack<T>::size == 0 && aligned(g)) {
+    enter(row);
+    if (owned) pack = pack_of(g + first + shift);
+    if (more)
+#pragma unroll
+      for (int k = 0; k < Pack<T>::size; ++k) pack.at[k] = T((float)pack.at[k] + sums[first + shift + k]);
+  } else {
+    walk<T>(first, size, rows, width, enter, [&](int k) {
+      const int64 from = first + shift + k;
+      pack.at[k] = T(owned ? (float)g[from] + (more ? sums[from] : 0.0f) : 0.0f);
+    });
+  }
+  write_pack(out + first, pack, size - first, aligned(out));
 }
 
 constexpr int RUN = 8;

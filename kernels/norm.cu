@@ -6,60 +6,138 @@
 //
 // Statistics are over rows: x is C-contiguous [rows, n]. GROUPED: a row is one of `groups` groups of channels of a
 // sample, channels of `inner` elements each, and weights belong to channels; otherwise weights belong to the n columns.
-// weight and bias may be null; mean is null with RMS. Storage type T, statistics and sums in wide<T>.
-// Rows: launch sizes from rows_launch(rows, n). Cost: forward reads x three times (twice from cache as a rule) and
-// writes y; dx reads g and x twice; weight gradients read g and x once.
+// weight and bias may be null; mean is null with RMS. Storage type T, that of weight, bias and their gradients W (T or
+// wide<T>), statistics and sums in wide<T>.
+// Rows: launch sizes from rows_launch(rows, n). Cost: rows, but for GROUPED ones, of up to HELD packs a thread (16384 elements of a half type,
+// 8192 floats) are held in registers: forward reads x once and writes y, dx reads g and x once; longer ones, and those that
+// are no whole packs, are read three times and twice. Weight gradients read g and x once.
 #include "common.cuh"
 
-template <bool GROUPED> __device__ __forceinline__ int64 weight_of(int64 row, int64 j, int64 n, int64 groups, int64 inner) {
-  return GROUPED ? rest_of(row, groups) * quotient(n, inner) + quotient(j, inner) : j;
-}
+// Once in the code: it is needed in many places, but rarely.
+__device__ __noinline__ int64 called_quotient(int64 a, int64 b) { return quotient(a, b); }
 
-template <typename T, bool RMS, bool GROUPED>
-__global__ void norm(const T* x, const T* weight, const T* bias, T* y, wide<T>* mean, wide<T>* rstd, int64 rows, int64 n,
+// Which weight element j of a row has: with GROUPED one of its channel, which is looked up where another one begins.
+template <bool GROUPED> struct Weight {
+  int64 first, inner, begin = 0, end = 0, channel = 0;
+  __device__ __forceinline__ Weight(int64 row, int64 n, int64 groups, int64 inner)
+      : first(GROUPED ? rest_of(row, groups) * quotient(n, inner) : 0), inner(inner) {}
+  __device__ __forceinline__ int64 operator()(int64 j) {
+    if (!GROUPED) return j;
+    if (j < begin || j >= end) {
+      channel = called_quotient(j, inner);
+      begin = channel * inner, end = begin + inner;
+    }
+    return first + channel;
+  }
+};
+
+constexpr int HELD = 2;
+
+// A line of each of some arrays as its threads go over it, again and again: with HOLDS what a thread has of them stays in
+// registers where HELD packs are enough for it.
+template <typename T, int ARRAYS, bool HOLDS> struct Rows {
+  static constexpr int each = Pack<T>::size;
+  Pack<T> packs[ARRAYS][HOLDS ? HELD : 1];
+  const T* in[ARRAYS];
+  bool held;
+
+  __device__ __forceinline__ Rows(const Line<false>& line, const T* out, const T* first, const T* second = nullptr) : in{first} {
+    if (ARRAYS == 2) in[ARRAYS - 1] = second;
+    held = HOLDS && line.n % each == 0 && line.n <= (int64)HELD * each * line.step && aligned(out) && aligned(first) && aligned(second);
+    if (!held) return;
+#pragma unroll
+    for (int h = 0; h < (HOLDS ? HELD : 0); ++h) {
+      const int64 j = place(line, h);
+      if (j >= line.n) return;
+#pragma unroll
+      for (int a = 0; a < ARRAYS; ++a) packs[a][h] = pack_of(in[a] + line.start + j);
+    }
+  }
+  static __device__ __forceinline__ int64 place(const Line<false>& line, int h) {
+    return ((int64)line.first + (int64)h * line.step) * each;
+  }
+  // f(j, first[j], last[j]) for the elements that are this thread's; with one array the last is the first.
+  template <typename F> __device__ __forceinline__ void over(const Line<false>& line, F f) const {
+    if (!held) {
+      if constexpr (ARRAYS == 1) visit<T>(line, [&](int64 j, wide<T> a) { f(j, a, a); }, in[0]);
+      else visit<T>(line, [&](int64 j, wide<T> a, wide<T> b) { f(j, a, b); }, in[0], in[1]);
+      return;
+    }
+#pragma unroll
+    for (int h = 0; h < (HOLDS ? HELD : 0); ++h) {
+      const int64 j = place(line, h);
+      if (j >= line.n) return;
+#pragma unroll
+      for (int k = 0; k < each; ++k) f(j + k, (wide<T>)packs[0][h].at[k], (wide<T>)packs[ARRAYS - 1][h].at[k]);
+    }
+  }
+  // out[j] = f(j, first[j], last[j]) in the same way.
+  template <typename F> __device__ __forceinline__ void into(const Line<false>& line, T* out, F f) const {
+    if (!held) {
+      if constexpr (ARRAYS == 1) fill(line, out, [&](int64 j, wide<T> a) { return f(j, a, a); }, in[0]);
+      else fill(line, out, [&](int64 j, wide<T> a, wide<T> b) { return f(j, a, b); }, in[0], in[1]);
+      return;
+    }
+#pragma unroll
+    for (int h = 0; h < (HOLDS ? HELD : 0); ++h) {
+      const int64 j = place(line, h);
+      if (j >= line.n) return;
+      Pack<T> results;
+#pragma unroll
+      for (int k = 0; k < each; ++k)
+        results.at[k] = T(f(j + k, (wide<T>)packs[0][h].at[k], (wide<T>)packs[ARRAYS - 1][h].at[k]));
+      pack_of(out + line.start + j) = results;
+    }
+  }
+};
+
+template <typename T, typename W, bool RMS, bool GROUPED>
+__global__ void norm(const T* x, const W* weight, const W* bias, T* y, wide<T>* mean, wide<T>* rstd, int64 rows, int64 n,
                      int64 groups, int64 inner, double eps) {
   typedef wide<T> A;
   const Line<false> line(rows, n, 1);
   if (!line.valid) return;
+  const Rows<T, 1, !GROUPED> row(line, y, x);
   A middle = 0, square = 0;
   if (!RMS) {
-    visit<T>(line, [&](int64, A value) { middle += value; }, x);
+    row.over(line, [&](int64, A value, A) { middle += value; });
     middle = line.sum(middle) / n;
   }
-  visit<T>(line, [&](int64, A value) { square += (value - middle) * (value - middle); }, x);
+  row.over(line, [&](int64, A value, A) { square += (value - middle) * (value - middle); });
   const A scale = A(1) / sqrt(line.sum(square) / n + A(eps));
   if (line.writes()) {
     if (!RMS) mean[line.number] = middle;
     rstd[line.number] = scale;
   }
-  fill(line, y, [=](int64 j, A value) {
-    const int64 k = weight_of<GROUPED>(line.number, j, n, groups, inner);
+  Weight<GROUPED> place(line.number, n, groups, inner);
+  row.into(line, y, [&](int64 j, A value, A) {
+    const int64 k = place(j);
     value = (value - middle) * scale;
     if (weight) value *= (A)weight[k];
     return bias ? value + (A)bias[k] : value;
-  }, x);
+  });
 }
 
-template <typename T, bool RMS, bool GROUPED>
-__global__ void norm_grad(const T* g, const T* x, const wide<T>* mean, const wide<T>* rstd, const T* weight, T* dx,
+template <typename T, typename W, bool RMS, bool GROUPED>
+__global__ void norm_grad(const T* g, const T* x, const wide<T>* mean, const wide<T>* rstd, const W* weight, T* dx,
                           int64 rows, int64 n, int64 groups, int64 inner) {
   typedef wide<T> A;
   const Line<false> line(rows, n, 1);
   if (!line.valid) return;
   const A middle = RMS ? A(0) : mean[line.number], scale = rstd[line.number];
+  const Rows<T, 2, !GROUPED> both(line, dx, g, x);
   A shift = 0, slope = 0;
-  const auto weighted = [=](int64 j, A gj) {
-    return weight ? gj * (A)weight[weight_of<GROUPED>(line.number, j, n, groups, inner)] : gj;
-  };
-  visit<T>(line, [&](int64 j, A gj, A value) {
+  Weight<GROUPED> place(line.number, n, groups, inner);
+  const auto weighted = [&](int64 j, A gj) { return weight ? gj * (A)weight[place(j)] : gj; };
+  both.over(line, [&](int64 j, A gj, A value) {
     shift += weighted(j, gj);
     slope += weighted(j, gj) * ((value - middle) * scale);
-  }, g, x);
+  });
   shift = RMS ? A(0) : line.sum(shift) / n;
   slope = line.sum(slope) / n;
-  fill(line, dx, [=](int64 j, A gj, A value) {
+  both.into(line, dx, [&](int64 j, A gj, A value) {
     return scale * (weighted(j, gj) - shift - (value - middle) * scale * slope);
-  }, g, x);
+  });
 }
 
 // For each column of [rows, n] the sums of g * xhat and of g over one of gridDim.y parts of the rows: [parts, n] each.
@@ -126,14 +204,14 @@ __global__ void norm_channels(const T* g, const T* x, const wide<T>* mean, const
 }
 
 // Sums over the parts: [parts, n] to [n], for both arrays; a null result is left out. Sizes from parts_launch(n, parts).
-template <typename T>
-__global__ void norm_parts(const wide<T>* products, const wide<T>* totals, T* dweight, T* dbias, int64 parts, int64 n) {
-  typedef wide<T> A;
+template <typename W>
+__global__ void norm_parts(const wide<W>* products, const wide<W>* totals, W* dweight, W* dbias, int64 parts, int64 n) {
+  typedef wide<W> A;
   const int64 column = (int64)blockIdx.x * 32 + threadIdx.x;
   const bool inside = column < n;
   const A product = parts_sum<A>(parts, inside, [=](int64 part) { return products[part * n + column]; });
   const A total = parts_sum<A>(parts, inside, [=](int64 part) { return totals[part * n + column]; });
   if (threadIdx.y != 0 || !inside) return;
-  if (dweight) dweight[column] = T(product);
-  if (dbias) dbias[column] = T(total);
+  if (dweight) dweight[column] = W(product);
+  if (dbias) dbias[column] = W(total);
 }

@@ -1,39 +1,13 @@
 // Optimizer steps, the norm of all gradients and clipping, for many tensors in one launch.
 //
-// A Table holds up to TENSORS tensors and is passed by value, so that nothing is copied from the host and a captured
-// launch keeps it. Tensor t has size[t] elements; at[a][t] is where its array number a begins (0: none). Blocks share the
-// tensors out in pieces of PIECE elements: first[t] is the number of the first block of tensor t, blocks have THREADS
-// threads. Learning rate and step counts may lie on the device, so that a captured step can go on counting: lr_at is a
-// float32 (or null: the number lr), steps are float32, at[STEP][t] (0: the
-// number step).
+// Learning rate and step counts may lie on the device, so that a captured step can go on counting: lr_at is a
+// float32 (or null: the number lr), steps are float32, at[STEP][t] (0: the number step).
 // found_inf (or null): nothing at all happens when *found_inf is not 0. scale (or null): gradients are divided by *scale.
 // Storage type T, computed in wide<T>. Cost: every array is read and written at most once.
-#include "common.cuh"
+#include "lists.cuh"
 
-constexpr int TENSORS = 48, ARRAYS = 6, THREADS = 256, PIECE = 16 * THREADS;
-constexpr int PARAM = 0, GRAD = 1, FIRST = 2, SECOND = 3, LARGEST = 4, STEP = 5;
-
-struct Table {
-  uint64 at[ARRAYS][TENSORS];
-  int64 size[TENSORS];
-  int first[TENSORS];
-  int count, unused;
-};
-
-// Which tensor this block works on, and its piece of it.
-struct Piece {
-  int tensor;
-  int64 begin, end;
-  __device__ __forceinline__ Piece(const Table& table) {
-    tensor = 0;
-    while (tensor + 1 < table.count && table.first[tensor + 1] <= (int)blockIdx.x) ++tensor;
-    begin = (int64)(blockIdx.x - table.first[tensor]) * PIECE;
-    end = min(begin + PIECE, table.size[tensor]);
-  }
-  template <typename T> __device__ __forceinline__ T* array(const Table& table, int which) const {
-    return reinterpret_cast<T*>(table.at[which][tensor]);
-  }
-};
+constexpr int ARRAYS = 6, PARAM = 0, GRAD = 1, FIRST = 2, SECOND = 3, LARGEST = 4, STEP = 5;
+typedef Table<ARRAYS, 1> Tensors;
 
 // The elements of an array (or zeros, if there is none) as a thread works on them, and back to where they were.
 template <typename T> __device__ __forceinline__ Pack<T> taken(const T* array, int64 i) {
@@ -88,7 +62,7 @@ template <typename A> __device__ __forceinline__ A direction(A g, A p, const Set
 }
 
 // One thread for each tensor: count the step.
-__global__ void advance_steps(Table table, const float* found_inf) {
+__global__ void advance_steps(Tensors table, const float* found_inf) {
   const int t = threadIdx.x;
   if (t < table.count && !skipped(found_inf)) *reinterpret_cast<float*>(table.at[STEP][t]) += 1.0f;
 }
@@ -97,7 +71,7 @@ __global__ void advance_steps(Table table, const float* found_inf) {
 // p = p - lr m_hat / (sqrt(v_hat) + eps), with m_hat = m / (1 - beta1^step), v_hat = max(v) / (1 - beta2^step).
 // D. Kingma, J. Ba, 2015; LARGEST (amsgrad): S. Reddi et al., 2018; decoupled decay: I. Loshchilov, F. Hutter, 2019.
 template <typename T>
-__global__ void adam(Table table, Settings s, const float* lr_at, const float* found_inf, const float* scale) {
+__global__ void adam(Tensors table, Settings s, const float* lr_at, const float* found_inf, const float* scale) {
   typedef wide<T> A;
   if (skipped(found_inf)) return;
   const Piece piece(table);
@@ -132,7 +106,7 @@ __global__ void adam(Table table, Settings s, const float* lr_at, const float* f
 
 // b = momentum b + (1 - dampening) d;  p = p - lr (d + momentum b with Nesterov, b with a buffer, d without one).
 template <typename T>
-__global__ void sgd(Table table, Settings s, const float* lr_at, const float* found_inf, const float* scale) {
+__global__ void sgd(Tensors table, Settings s, const float* lr_at, const float* found_inf, const float* scale) {
   typedef wide<T> A;
   if (skipped(found_inf)) return;
   const Piece piece(table);
@@ -158,7 +132,7 @@ template <int KIND, typename A> __device__ __forceinline__ A block_gather(A a) {
 }
 
 // partial[before + block]: what the block found.
-template <typename T, int KIND> __global__ void norm_pieces(Table table, wide<T>* partial, int64 before) {
+template <typename T, int KIND> __global__ void norm_pieces(Tensors table, wide<T>* partial, int64 before) {
   typedef wide<T> A;
   const Piece piece(table);
   const T* g = piece.array<T>(table, GRAD);
@@ -177,7 +151,7 @@ template <typename A, int KIND> __global__ void norm_total(const A* partial, A* 
 }
 
 // g = g * min(1, max_norm / (total + 1e-6)).
-template <typename T> __global__ void clip(Table table, const wide<T>* total, double max_norm) {
+template <typename T> __global__ void clip(Tensors table, const wide<T>* total, double max_norm) {
   typedef wide<T> A;
   const Piece piece(table);
   const A factor = A(max_norm) / (total[0] + A(1e-6));

@@ -81,6 +81,72 @@ template <typename T> __device__ __forceinline__ void mma(float (&c)[4], const u
 #endif
 }
 
+// Four matrices [8, 8] of half types from shared memory, as tensor cores take their operands: lane l gives the address of
+// row l % 8 of matrix l / 8, a multiple of 16 bytes, and gets elements 2 * (l % 4) and the next of row l / 4 of each.
+// FLIPPED: of column l / 4, that is, of the matrix transposed. (PTX ISA, ldmatrix.)
+template <bool FLIPPED, typename T> __device__ __forceinline__ void load_four(unsigned (&out)[4], const T* row) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  const unsigned address = (unsigned)__cvta_generic_to_shared(row);
+  if constexpr (FLIPPED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(address) : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(address) : "memory");
+#else  // the same by shuffles
+  const uint4 own = as<const uint4>(row);  // before anybody waits, so that a missing barrier shows
+  const unsigned words[4] = {own.x, own.y, own.z, own.w};
+  const int lane = threadIdx.x % 32, line = lane / 4, pair = lane % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const unsigned first = __shfl_sync(~0u, words[w], 8 * i + (FLIPPED ? pair : line));
+      if constexpr (FLIPPED) {
+        const unsigned second = __shfl_sync(~0u, words[w], 8 * i + pair + 1);
+        if (w == line / 2) out[i] = (first >> line % 2 * 16 & 0xffff) | second >> line % 2 * 16 << 16;
+      } else if (w == lane % 4) {
+        out[i] = first;
+      }
+    }
+#endif
+}
+
+// 16 bytes on their way from global to shared memory, or zeros in their place; both addresses are multiples of 16. They are
+// there, for the thread that asked, after `arrived`, and for all others after a barrier. (PTX ISA, cp.async.)
+__device__ __forceinline__ void send(void* shared, const void* global, bool zeros) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+      :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"(zeros ? 0 : 16) : "memory");
+#else
+  CHECK_ALIGNED(shared, uint4);
+  if (!zeros) CHECK_ALIGNED(global, uint4);
+#ifdef CUDA_ON_CPU
+  cuda_on_cpu::send(shared, zeros ? nullptr : global);
+#else
+  *static_cast<uint4*>(shared) = zeros ? make_uint4(0, 0, 0, 0) : *static_cast<const uint4*>(global);
+#endif
+#endif
+}
+
+// Ends a group of copies.
+__device__ __forceinline__ void sent() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#elif defined(CUDA_ON_CPU)
+  cuda_on_cpu::sent();
+#endif
+}
+
+// Waits for all groups of this thread but the last LATER.
+template <int LATER> __device__ __forceinline__ void arrived() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" :: "n"(LATER) : "memory");
+#elif defined(CUDA_ON_CPU)
+  cuda_on_cpu::arrived(LATER);
+#endif
+}
+
 template <typename T> struct HalfProduct {
   static constexpr int M = 64, N = 128, K = 16, pitch = K + 8;  // rows of 12 words: a warp's reads meet no bank conflict
   struct __align__(16) Tiles {
@@ -104,24 +170,18 @@ template <typename T> struct HalfProduct {
       for (auto& tile : row)
         for (float& sum : tile) sum = 0;
   }
-  static __device__ __forceinline__ unsigned two(const T* p) {
-    CHECK_ALIGNED(p, unsigned);
-    return *reinterpret_cast<const unsigned*>(p);
-  }
   __device__ __forceinline__ void add(const Tiles& tiles) {
-    const int lane = threadIdx.x % 32, row = lane / 4, k = lane % 4 * 2, first = threadIdx.x / 32 * 32;
-    unsigned b[4][2];
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 32;
+    unsigned b[2][4];  // for 16 columns each
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) b[j][h] = two(&tiles.b[first + j * 8 + row][k + h * 8]);
+    for (int j = 0; j < 2; ++j)
+      load_four<false>(b[j], &tiles.b[first + j * 16 + lane / 16 * 8 + lane % 8][lane / 8 % 2 * 8]);
 #pragma unroll
     for (int i = 0; i < M / 16; ++i) {
       unsigned a[4];
+      load_four<false>(a, &tiles.a[i * 16 + lane % 16][lane / 16 * 8]);
 #pragma unroll
-      for (int h = 0; h < 4; ++h) a[h] = two(&tiles.a[i * 16 + h % 2 * 8 + row][k + h / 2 * 8]);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) mma<T>(sums[i][j], a, b[j]);
+      for (int j = 0; j < 4; ++j) mma<T>(sums[i][j], a, {b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]});
     }
   }
   template <typename F> __device__ __forceinline__ void each(F f) const {

@@ -1,8 +1,9 @@
 // Sums and means over neighbouring dimensions: out[o, i] = factor * sum over j of x[o, j, i], x C-contiguous
 // [outer, n, inner].
 //
-// A long sum is cut into gridDim.y parts. With one part the result is written to out; with more the parts' sums go to
-// partial [parts, outer * inner] (wide<T>) and sum_parts adds them up: the order of additions never changes.
+// A long sum is cut into gridDim.y parts. With one part the result is written to out; with more, or with an outer
+// dimension that is summed over, too, the parts' sums go to partial [parts, outer * inner] (wide<T>, null: none) and
+// sum_parts adds them up: the order of additions never changes.
 // *_rows: inner is 1, blocks from rows_launch(outer, length of a part). sum_columns: blocks of 32 packs of columns x 8 rows,
 // blockIdx.x = line of blocks over inner, blockIdx.z = outer. sum_parts: grid and block from parts_launch. Half types are added up in float, without a float copy.
 // Cost: reads x once.
@@ -27,8 +28,8 @@ __global__ void sum_rows(const T* x, wide<T>* partial, T* out, int64 outer, int6
   }
   sum = combine<true>(sum, Add());
   if (threadIdx.x != 0) return;
-  if (gridDim.y == 1) out[row] = T(sum * A(factor));
-  else partial[blockIdx.y * outer + row] = sum;
+  if (partial) partial[blockIdx.y * outer + row] = sum;
+  else out[row] = T(sum * A(factor));
 }
 
 template <typename T>
@@ -55,8 +56,8 @@ __global__ void sum_columns(const T* x, wide<T>* partial, T* out, int64 n, int64
     if (column + k >= inner) return;
     for (int row = 1; row < 8; ++row) sum[k] += sums[row][k][threadIdx.x];
     const int64 place = blockIdx.z * inner + column + k;
-    if (gridDim.y == 1) out[place] = T(sum[k] * A(factor));
-    else partial[blockIdx.y * (gridDim.z * inner) + place] = sum[k];
+    if (partial) partial[blockIdx.y * (gridDim.z * inner) + place] = sum[k];
+    else out[place] = T(sum[k] * A(factor));
   }
 }
 

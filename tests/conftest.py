@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import gradlib as gl
 from tests.simulated_cuda.fixtures import (
@@ -20,6 +21,15 @@ from tests.simulated_cuda.fixtures import (
 )
 
 sys.path.insert(0, str(Path(__file__).parent / "operators"))  # samples.py
+
+# on a busy machine an example that takes long is no fault
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
+
+# numbers are compared with those of the CPU; what the switch does has tests of its own
+gl.backends.cudnn.allow_tf32 = False
 
 # where tests that draw something new in each run begin; set here, so that the processes of one run share it
 os.environ.setdefault("FUZZ_SEED", str(int(time.time())))

@@ -46,7 +46,7 @@ def test_prints_a_table_and_writes_it_as_json(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     content = json.loads((tmp_path / "result.json").read_text())
     names = [row["name"] for row in content["rows"]]
-    assert names == ["chain-no-grad", "chain-recording", "chain-backward"]
+    assert names == ["chain-no-grad", "chain-recording", "chain-backward", "chain-captured"]
     for row in content["rows"]:
         assert row["error"] == ""
         assert row["seconds"]["gradlib"] > 0
@@ -57,6 +57,16 @@ def test_times_single_ops():
     done = bench("--ops", "--only", "tanh")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tanh" in done.stdout
+
+
+def test_times_two_processes(tmp_path):
+    names = ["gloo-all-reduce-4B", "gloo-ddp-mlp"]
+    done = bench("--distributed", "--only", *names, "--json", tmp_path / "result.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row["name"]: row for row in json.loads((tmp_path / "result.json").read_text())["rows"]}
+    assert [*rows] == [*names, "gloo-ddp-mlp-exposed"]
+    assert rows["gloo-ddp-mlp"]["seconds"]["gradlib"] > 0
+    assert "gradlib" in rows["gloo-ddp-mlp-exposed"]["values"]
 
 
 def test_unknown_workload_is_refused():

@@ -25,6 +25,39 @@ KNOWN: dict[str, list[str]] = {
         "gradlib/devices/cuda/fused/trace.py: _TESTS",
         "gradlib/devices/cuda/fused/trace.py: _operators",
     ],
+    "public functions, which are made for lists of tensors": [
+        "gradlib/_foreach.py: BINARY",
+        "gradlib/_foreach.py: UNARY",
+    ],
+    "public functions, which are split among processes": [
+        "gradlib/distributed/tensor/_rules.py: BINARY",
+        "gradlib/distributed/tensor/_rules.py: UNARY",
+    ],
+    "how processes put values together": [
+        "gradlib/distributed/_gloo/reduction.py: COMBINE",
+        "gradlib/distributed/_mpi/reductions.py: _UFUNCS",
+        "gradlib/distributed/_nccl/engine.py: _OPS",
+        "gradlib/distributed/_reducing.py: _OF_BOOL",
+        "gradlib/distributed/tensor/_redistribute.py: _REDUCTIONS",
+    ],
+    "where PyTorch counts operations": [
+        "gradlib/utils/flop_counter.py: _COUNTED",
+    ],
+    "names of constraints": [
+        "gradlib/distributions/constraints.py: __all__",
+    ],
+    "what is measured": [
+        "ci/gpu/micro.py: WORKLOADS",
+        "ci/gpu/micro.py: pointwise.make",
+    ],
+    "functions of NumPy": [
+        "gradlib/devices/meta/functions.py: _NO_EMPTY",
+        "gradlib/devices/meta/functions.py: module",
+    ],
+    "methods of NumPy's arrays": [
+        "gradlib/_capture/inline.py: _METHODS",
+        "gradlib/_capture/watch.py: _READERS",
+    ],
     "names of modules": [
         "gradlib/devices/cuda/fused/__init__.py: MODULES",
     ],
@@ -44,6 +77,10 @@ KNOWN: dict[str, list[str]] = {
     "public functions, whose results are copied": [
         "gradlib/operators/shape/copies.py: module",
     ],
+    "what a module of PyTorch holds": [
+        "gradlib/distributions/constraints.py: __all__",
+        "gradlib/sparse.py: __all__",
+    ],
     "values of the argument `mode`": [
         "gradlib/operators/nn/embedding.py: MODES",
     ],
@@ -51,6 +88,7 @@ KNOWN: dict[str, list[str]] = {
         "gradlib/op/expose.py: _QUICK",
     ],
     "values of the argument `reduce`": [
+        "gradlib/_composites.py: _IDENTITY",
         "gradlib/operators/index/index_dim.py: _reduce_name",
         "gradlib/operators/index/scatter.py: _reduce_samples",
         "gradlib/operators/index/scatter.py: _check_reduce",
@@ -64,6 +102,10 @@ KNOWN: dict[str, list[str]] = {
     ],
     "under which names gradlib.special publishes functions": [
         "gradlib/special.py: _SAME",
+    ],
+    "how Python's operators are written": [
+        "gradlib/fx/_code.py: magic_methods",
+        "gradlib/fx/_code.py: reflectable_magic_methods",
     ],
     "what is timed": [
         "ci/bench/op_table.py: OPS",

@@ -22,16 +22,19 @@ from gradlib.tape import handed
 ROOT = Path(__file__).parent.parent
 
 FLOORS = (
-    "tape return_types version",
+    "tape return_types version _refused _tries",
     "op",
     "operators",
     "devices",
     "profiler serialization storage",
-    "autograd func ops backends",
-    "nn optim amp utils cuda linalg fft special signal random testing quasirandom accelerator compiler safetensors"
-    " collect_env _C _refused distributed futures hub mps mtia types xpu",
+    "autograd func ops overrides backends",
+    "_capture nn optim amp utils cuda linalg fft sparse special signal random testing quasirandom accelerator compiler"
+    " safetensors collect_env _C _checks _composites _dtypes _foreach _no_device _utils distributed cpu futures hub mps"
+    " mtia multiprocessing types xpu __config__ distributions",
     "gradlib",  # what `import gradlib` gives
-    "compat _absent_names",  # gradlib as `torch`
+    # gradlib as `torch`
+    "compat _absent_names _placeholders _torch_version fx jit _jit_internal export onnx library _library _dynamo"
+    " _inductor",
     "__main__",
 )
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names.split()}
@@ -41,6 +44,7 @@ HANDED = 39
 # Imports of gradlib inside functions, with the reason of each.
 INSIDE_FUNCTIONS = {
     "gradlib.devices -> gradlib.devices.cuda.namespace": "needs CuPy: imported when a CUDA device is first asked for",
+    "gradlib.devices -> gradlib.devices.meta.namespace": "few need the meta device: imported when it is asked for",
     "gradlib.autograd.graph -> gradlib.autograd._offload": "for CUDA tensors alone, and brings CuPy's namespace",
 }
 
@@ -195,9 +199,9 @@ def test_what_is_handed_over_is_used_and_there():
 
 # what brings much, or what others bring
 PUBLIC = """
-    amp autograd.profiler backends.cuda cuda.capturing cuda.graphs cuda.random fft func linalg nn nn.functional
-    nn.utils.stateless ops optim profiler random safetensors serialization special storage testing utils.checkpoint
-    utils.data
+    amp autograd.profiler backends.cuda cuda.capturing cuda.graphs cuda.random distributions fft func linalg nn
+    nn.functional nn.utils.stateless ops optim profiler random safetensors serialization special storage testing
+    utils.checkpoint utils.data
 """.split()
 
 

@@ -59,9 +59,11 @@ tensor(2.)
 import doctest, importlib, importlib.metadata, importlib.util, inspect, multiprocessing, os, pickle, sys
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.optim import SGD
-import torch.missing.part
+import torch.missing.part, torch.hub.part
 from torch.elsewhere import Thing
 from torch import nowhere
+from torch.hub.part import thing
+from torch.nn.attention.flex_attention import BlockMask, _UNKNOWN
 import gradlib
 
 class Kept:
@@ -77,9 +79,12 @@ if __name__ == "__main__":
     assert nn.__name__ == nn.__spec__.name == "gradlib.nn"
     assert importlib.import_module("torch.nn.init") is gradlib.nn.init
     assert torch.__version__ == importlib.metadata.version("torch") == "2.13.0+gradlib"
-    assert torch.version.__version__ == gradlib.version.__version__ != torch.__version__
+    assert torch.version.__version__ == torch.__version__
     assert importlib.util.find_spec("torch") and importlib.util.find_spec("torch.nn")
     assert importlib.util.find_spec("torch.absent") is None
+    assert importlib.metadata.distribution("torch").metadata["Name"] == "torch"
+    assert "torch" in importlib.metadata.packages_distributions()
+    assert not isinstance(1, BlockMask)
     assert sys.argv == ["script.py", "a", "--report"] and sys.path[0] == os.path.dirname(__file__)
     assert sys.modules["__main__"].Kept is Kept and Kept.__module__ == "__main__" and __spec__ is None
     assert pickle.loads(pickle.dumps(Kept(torch.ones(2)))).value.tolist() == [1, 1]
@@ -131,6 +136,10 @@ def test_tracebacks_show_the_programs_lines_alone(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("x = = 1\n")
     _, err = run(ENV, "-m", "gradlib", "bad.py", cwd=tmp_path, status=1)
     assert err.lstrip().startswith(f'File "{tmp_path}/bad.py", line 1') and "SyntaxError" in err
+    (tmp_path / "bad.py").write_text("import torch.missing\nimport deeper\n")
+    (tmp_path / "deeper.py").write_text("try:\n    1 / 0\nexcept ValueError:\n    pass\n")
+    _, err = run(ENV, "-m", "gradlib", "bad.py", cwd=tmp_path, status=1)
+    assert "gradlib/" not in err and f'File "{tmp_path}/deeper.py", line 2' in err
     _, err = run(ENV, "-m", "gradlib", "none.py", cwd=tmp_path, status=1)
     assert "can't open file 'none.py'" in err and "Traceback" not in err
 
@@ -160,6 +169,73 @@ def test_report_lists_what_was_touched(tmp_path: Path) -> None:
         assert line in err.splitlines()
 
 
+FALLBACKS = """
+import contextlib, sys
+import torch.early  # its placeholder is in sys.modules
+from torch import nothing
+found = []
+try:
+    import torch.missing
+except ImportError:
+    found.append(1)
+try:
+    from torch.missing.part import (
+        a,
+        b,
+    )
+except (ValueError, ModuleNotFoundError):
+    found.append(2)
+try:
+    from torch.nn import nothing
+except Exception:
+    found.append(3)
+try:
+    import torch.early
+except:
+    found.append(4)
+try:
+    from torch import early
+except ImportError:
+    found.append(5)
+try:
+    from torch.early import thing
+except ImportError as error:
+    found.append(6)
+with contextlib.suppress(ImportError):
+    import torch.early.part
+    found.append("not suppressed")
+try:
+    def later():
+        from torch.other import name
+        return name
+    import torch.nn.functional, torch.fft
+except ImportError:
+    found.append("not in the try")
+kept = later()
+try:
+    from torch.fft import no_such
+except ValueError:
+    pass
+try:
+    pass
+except ImportError:
+    import torch.missing
+else:
+    from torch.fft import no_such_either
+assert found == [1, 2, 3, 4, 5, 6], found
+"""
+
+
+@pytest.mark.parametrize("scope", ["", "packages=['__main__']"])
+def test_an_import_in_a_try_fails(tmp_path: Path, scope: str) -> None:
+    start = f"import gradlib; gradlib.as_torch({scope})" if scope else ""
+    (tmp_path / "tries.py").write_text(start + FALLBACKS)
+    launcher = [] if scope else ["-m", "gradlib", "--report"]
+    _, err = run(ENV, *launcher, "tries.py", cwd=tmp_path)
+    if not scope:
+        assert f"torch.missing  {tmp_path}/tries.py:7  imported in a try" in err.splitlines()
+
+
 def test_check_reads_and_runs_nothing(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -172,12 +248,14 @@ def test_check_reads_and_runs_nothing(tmp_path: Path) -> None:
         "def g(): return later.absent_one, torch.ones(1).anything, torch.Tensor.no_such_method\n"
         "import torch.optim as later\n"
         "F.relu, F.no_relu, nn.Linear, torch.float32.nothing, other.torch\n"
+        "torch.distributed.is_initialized(), torch.distributed.fsdp.ShardingStrategy.FULL_SHARD\n"
+        "torch.distributed.rpc.rpc_sync, torch.distributed.rpc.init_rpc\n"
     )
     (tree / "b.py").write_text("import torch\ntorch.ones(1)\n")
     out, _ = run(ENV, "-m", "gradlib", "--check", str(tree), cwd=tmp_path, status=1)
     wanted = (
         "2 torch.missing|3 torch.nn.Nothing|6 torch.Tensor.no_such_method|6 torch.optim.absent_one"
-        "|8 torch.nn.functional.no_relu"
+        "|8 torch.nn.functional.no_relu|10 torch.distributed.rpc.init_rpc|10 torch.distributed.rpc.rpc_sync"
     )
     lines = [w.replace(" ", ": ", 1) for w in wanted.split("|")]
     assert out.splitlines() == [f"{tree}/a.py:{line}" for line in lines]
@@ -234,6 +312,7 @@ def test_leaving_undoes_all() -> None:
         torch = [n for n in sys.modules if n.partition(".")[0] == "torch"]
         return ours, torch, list(sys.meta_path), __import__, gradlib.__version__
 
+    import gradlib._tries
     import gradlib.fft
     import gradlib.nn
     import gradlib.optim

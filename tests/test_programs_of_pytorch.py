@@ -10,12 +10,16 @@ import pytest
 import gradlib as torch
 
 
-def test_compile_gives_the_function_itself():
+def test_compile_keeps_results_and_modules():
     def f(x):
         return x * 2
 
-    assert torch.compile(f) is f
-    assert torch.compile(mode="max-autotune")(f) is f
+    for made in (torch.compile(f), torch.compile(mode="max-autotune")(f)):
+        assert [made(torch.ones(1)).item() for _ in range(5)] == [2.0] * 5
+        assert made.__name__ == "f" and made.replays == 1
+        torch.compiler.reset()
+        assert made.replays == 0
+    assert torch.compile(f, disable=True) is f and torch.compile(f, backend="eager") is f
     net = torch.nn.Linear(2, 2)
     assert torch.compile(net, fullgraph=True, backend="inductor") is net
     net.compile(dynamic=True)

@@ -7,6 +7,8 @@ There, what tests/ run on the simulated device anyway is left out, and of the te
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from gradlib.tape.arrays import backend_for
 from tests.conftest import _fresh_state
 from tests.simulated_cuda import simulated
 from tests.simulated_cuda.fixtures import pytest_addoption, pytest_configure
+from tests_gpu import faults
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # shared.py
@@ -24,6 +27,36 @@ sys.path.insert(0, str(HERE.parent / "tests" / "ops"))  # samples.py
 sys.path.insert(0, str(HERE.parent / "tests" / "kernels"))  # overlay_checks.py
 SAMPLED = ("test_ops.py", "test_kernels.py", "test_half_types.py")  # single ops: see --sample
 EVERY = 25  # of the slow tests, on the simulated device
+
+
+def pytest_sessionstart():
+    """What a run on a GPU asks for.
+
+    GRADLIB_NEEDS_GPU: nothing looks green because a device is not found. GRADLIB_NO_POOL: without CuPy's pool each
+    array is an allocation of its own, beyond which a sanitizer sees.
+    """
+    reason = why_not() if os.environ.get("GRADLIB_NEEDS_GPU") else None
+    if reason is not None:
+        pytest.exit(reason, returncode=pytest.ExitCode.USAGE_ERROR)
+    if os.environ.get("GRADLIB_NO_POOL"):
+        importlib.import_module("cupy").cuda.set_allocator(None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """Wait for the device; where a test has lost it, name the test and run no other in this process.
+
+    A process of xdist ends at once: another one takes its place, with a device.
+    """
+    result = yield
+    problem = faults.lost()
+    if not problem:
+        return result
+    text = f"{item.nodeid} lost the device: {problem}"
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        os.write(2, f"\n{text}\n".encode())
+        os._exit(faults.LOST)
+    pytest.exit(text, returncode=faults.LOST)
 
 
 def is_simulated(config) -> bool:
@@ -36,7 +69,10 @@ def is_on_cpu(config) -> bool:
 
 
 def pytest_collection_modifyitems(config, items):
-    reason = why_not()
+    try:
+        reason = faults.why_skip(why_not())
+    except RuntimeError as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
     mine = [i for i in items if HERE in i.path.parents]  # tests/ may be run in the same session
     if reason is not None:
         for item in mine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,69 @@ def test_a_convolutional_step_is_captured():
     assert losses[-1] < losses[0]
     (entry,) = step.entries.values()
     assert entry.graph is not None
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
+
+
+def adam(parameters):
+    return torch.optim.Adam(parameters, lr=torch.tensor(0.5, device="cuda"), capturable=True)
+
+
+@pytest.mark.parametrize("make", [sgd, adam])
+def test_what_a_step_touches_lives_as_long_as_its_graph(make):
+    """The optimizer, its state, gradients and learning rate are gone; the graph goes on with them."""
+    values = []
+    for captured in (False, True):
+        p = nn.Parameter(torch.ones(64, device="cuda"))
+        p.grad = torch.full((64,), 2.0, device="cuda")
+        optimizer = make([p])
+        side = capture_stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            optimizer.step()
+        torch.cuda.current_stream().wait_stream(side)
+        if not captured:
+            optimizer.step()
+            optimizer.step()
+            values.append(p.tolist())
+            continue
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g):
+            optimizer.step()
+        p.grad = None
+        del optimizer
+        gc.collect()
+        trash = [torch.full((64,), 9.0, device="cuda") for _ in range(16)]
+        trash += [torch.full((), 9.0, device="cuda") for _ in range(16)]
+        g.replay()
+        g.replay()
+        values.append(p.tolist())
+        assert {x for t in trash for x in t.reshape(-1).tolist()} == {9.0}
+    assert values[0] == values[1]
+
+
+def test_what_clipping_touches_lives_as_long_as_its_graph():
+    p = nn.Parameter(torch.ones(64, device="cuda"))
+    p.grad = torch.full((64,), 2.0, device="cuda")
+    kept = p.grad
+    side = capture_stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        nn.utils.clip_grad_norm_([p], 1e6)
+    torch.cuda.current_stream().wait_stream(side)
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g):
+        norm = nn.utils.clip_grad_norm_([p], 8.0)
+    address = kept.data_ptr()
+    p.grad = None
+    del kept
+    gc.collect()
+    trash = [torch.full((64,), 9.0, device="cuda") for _ in range(16)]
+    assert address not in [t.data_ptr() for t in trash]
+    g.replay()
+    assert norm.item() == pytest.approx(16.0)
 
 
 def test_graphed_callables():

@@ -11,11 +11,13 @@ from overlay_checks import close, numpy, values
 
 from gradlib.devices.cuda.fused import optim
 from gradlib.devices.cuda.kernels import launcher_of
+from gradlib.op.overlays import on
 from gradlib.tape.arrays import backend_for
 from tests.kernels import (
     test_alignment,
     test_attention,
     test_batch_norm,
+    test_cast,
     test_conv,
     test_cross_entropy,
     test_dropout,
@@ -30,8 +32,8 @@ from tests.kernels import (
 )
 
 MODULES = (
-    test_alignment, test_attention, test_batch_norm, test_conv, test_cross_entropy, test_dropout, test_indexing,
-    test_norm, test_optim, test_pointwise, test_pool, test_recurrent, test_reduce, test_softmax,
+    test_alignment, test_attention, test_batch_norm, test_cast, test_conv, test_cross_entropy, test_dropout,
+    test_indexing, test_norm, test_optim, test_pointwise, test_pool, test_recurrent, test_reduce, test_softmax,
 )  # fmt: skip
 ON_CPU_ONLY = {
     "test_an_index_out_of_range_stops_the_kernel",  # nothing can run after it in the process
@@ -55,11 +57,23 @@ class Recorder:
 class Device:
     """The CUDA backend, with the few names that the tests use beyond it."""
 
+    overlays = on("cuda")
+
     def __init__(self, backend: Any):
         self.backend, self.launcher = backend, Recorder(launcher_of(backend))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        """A product, remembered among what was launched."""
+        self.launcher.launched.append("matmul")
+        return self.backend.matmul(a, b)
+
+    def convolution_product(self, a: Any, b: Any, wide: bool = False) -> Any:
+        """The same, in a convolution."""
+        self.launcher.launched.append("matmul")
+        return self.backend.convolution_product(a, b, wide)
 
     def put(self, value: Any) -> Any:
         """A value with its arrays moved to the device, in their own order of dimensions."""

@@ -135,9 +135,10 @@ def test_flops_of_attention(device):
     found = Counter()
     for e in prof.function_events:
         found[e.name] += e.flops or 0
-    backward = {name + "_backward": 5 * forward // 2}
+    products = 2 * 6 * 5 * 7 * (3 * 8 + 2 * 4)  # five of them
+    backward = {name + "_backward": products}
     if (
         backend_for(device).overlays is None
-    ):  # a device without kernels of its own: the five products of the formula
-        backward = {"matmul": 2 * 6 * 5 * 7 * (3 * 8 + 2 * 4)}
+    ):  # a device without kernels of its own: those of the formula
+        backward = {"matmul": products}
     assert +found == {name: forward, **backward}

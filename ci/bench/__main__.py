@@ -3,6 +3,7 @@
 Both libraries run the same code in the same process, in turns, on one thread. Before a workload is
 timed, the two must agree on its numbers. Without PyTorch the times of gradlib are printed alone.
 With --device cuda, torch.compile, torch.cuda.CUDAGraph, JAX and plain CuPy run beside them, where they are installed.
+With --distributed, two processes of each run collectives and training; PyTorch's by gloo.
 """
 
 import os
@@ -20,9 +21,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import cuda_workloads
+import distributed
 import measure
 import op_table
 import report
+import sparse_workloads  # noqa: F401  # registers its workloads
 from workloads import WORKLOADS
 
 
@@ -33,7 +36,9 @@ def parse_options():
         epilog="workloads: "
         + ", ".join(workload.name for workload in WORKLOADS)
         + "; with --device cuda: "
-        + ", ".join(workload.name for workload in cuda_workloads.workloads(quick=False)),
+        + ", ".join(workload.name for workload in cuda_workloads.workloads(quick=False))
+        + "; with --distributed: "
+        + ", ".join(distributed.names()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -42,9 +47,15 @@ def parse_options():
     )
     parser.add_argument("--quick", action="store_true", help="few repetitions, no long workloads")
     parser.add_argument("--ops", action="store_true", help="the table of single ops instead")
+    parser.add_argument(
+        "--distributed", action="store_true", help="collectives and training in two processes"
+    )
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results")
     options = parser.parse_args()
     options.workloads = choose(options)
+    if options.distributed:
+        chosen = [n for n in distributed.names() if any(w in n for w in options.only)]
+        options.workloads = chosen if options.only else distributed.names()
     if not options.workloads:
         parser.error(f"no workload has {' or '.join(options.only)} in its name (see --help)")
     return options
@@ -73,6 +84,18 @@ def columns_of(workloads, libraries):
     return columns
 
 
+def measured(options, libraries, effort):
+    """The rows, as they come."""
+    if options.distributed:
+        yield from distributed.run(options.only, libraries, effort, options.quick)
+        return
+    for workload in options.workloads:
+        own = effort
+        if options.device == "cpu" and workload.name.endswith("-captured"):
+            own = dataclasses.replace(effort, warm_up=1 + measure.CAPTURES)
+        yield from measure.run(workload, libraries, options.device, own)
+
+
 def main():
     options = parse_options()
     libraries = measure.load_libraries(options.device)
@@ -83,10 +106,9 @@ def main():
         effort = dataclasses.replace(effort, warm_up=1 + measure.CAPTURES)
     rows, columns = [], columns_of(options.workloads, libraries)
     print(report.header(columns))
-    for workload in options.workloads:
-        for row in measure.run(workload, libraries, options.device, effort):
-            rows.append(row)
-            print(report.line(row, columns), flush=True)
+    for row in measured(options, libraries, effort):
+        rows.append(row)
+        print(report.line(row, columns), flush=True)
     print(report.summary(rows))
     if options.json:
         report.write_json(options.json, facts, rows)

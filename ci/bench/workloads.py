@@ -332,6 +332,37 @@ def lstm(torch, device):
     return recurrent(torch, device, cell, gates=4)
 
 
+# The same through gradlib.capture.
+
+
+def captured(torch, step):
+    """The step through gradlib.capture; as it is under PyTorch, which is compared in eager mode."""
+    return torch.capture(step) if torch.__name__ == "gradlib" else step
+
+
+CAPTURED = How(wrap=captured)
+
+
+def register_captured(name, build, goal):
+    WORKLOADS.append(Workload(f"{name}-captured", build, goal=goal, rtol=1e-3))
+
+
+def wrapped(build):
+    return lambda torch, device: captured(torch, build(torch, device))
+
+
+register_captured("chain", wrapped(chain_backward), 0.4)
+register_captured("mlp-deep", lambda torch, device: deep_narrow_mlp(torch, device, CAPTURED), 0.25)
+register_captured(
+    "mlp-sgd-128",
+    lambda torch, device: mlp(torch, device, 128, lambda p: torch.optim.SGD(p, lr=0.01), CAPTURED),
+    0.85,
+)
+register_captured("gpt", lambda torch, device: gpt(torch, device, CAPTURED), 0.95)
+register_captured("rnn", wrapped(rnn), 0.65)
+register_captured("lstm", wrapped(lstm), 0.8)
+
+
 # Derivatives other than one gradient.
 
 

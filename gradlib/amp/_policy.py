@@ -30,10 +30,20 @@ def by_device(declared: str) -> dict[str, int]:
     return found
 
 
+_resolved: dict[str, dict[Any, int | None]] = {device: {} for device in DEVICES}  # op -> policy
+
+
 def of_op(op: Any, device: str, attrs: tuple) -> int | None:
     """The policy of a call of `op` on a device type, or None."""
-    declared = op.autocast
-    return by_device(declared if declared.__class__ is str else declared(device, attrs)).get(device)
+    known = _resolved[device]
+    try:
+        return known[op]
+    except KeyError:
+        declared = op.autocast
+    if declared.__class__ is not str:  # depends on the attributes
+        return by_device(declared(device, attrs)).get(device)
+    found = known[op] = by_device(declared).get(device)
+    return found
 
 
 # Functions made of several ops that are treated as a whole: device type -> names (in gradlib.nn.functional, gradlib

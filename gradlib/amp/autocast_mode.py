@@ -7,35 +7,36 @@ float32 parameters in float32.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-import sys
 import threading
 import warnings
-import weakref
 from collections.abc import Callable
-from types import CodeType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from .. import cuda, linalg
+from .._refused import refuse
 from ..op.expose import PUBLIC
 from ..operators.elementwise.cast import cast_op
 from ..operators.nn import grid, interpolate, loss, margin_loss, pool_adaptive
 from ..operators.reduce import norm
-from ..tape import dtypes, handed
+from ..tape import dtypes, handed, override
 from ..tape.device import device
 from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
-from ..tape.storage import version_of
 from ..tape.tensor import Tensor
 from . import _policy
+from ._casts import Casts, castable
 from ._policy import LOWER, REFUSED, WIDEST
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__getattr__ = refuse(__name__)
 
 _LOW = (dtypes.float16, dtypes.bfloat16)
-_F4, _F8 = dtypes.float32.np, dtypes.float64.np
+_F8 = dtypes.float64.np
 _REFUSED = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
     "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
@@ -52,11 +53,9 @@ class _Local(threading.local):
         self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
         self.caching = True
         self.nesting = 0
-        # id of a leaf -> (weak reference to it, its version, what it was cast to)
-        self.casts: dict[int, tuple[Any, int, Tensor]] = {}
 
 
-_local = _Local()
+_local, _casts = _Local(), Casts()
 
 
 class Casting(Interposer):
@@ -66,7 +65,6 @@ class Casting(Interposer):
 
     def __init__(self, on: dict[str, dtypes.dtype]):
         self.on = on
-        self.frames = {device: dict(_listed(device)) for device in on}  # see _of_function
 
     def call(self, op: Any, args: tuple, attrs: tuple, proceed: Callable) -> Any:
         given = args[0] if op.variadic else args
@@ -79,7 +77,8 @@ class Casting(Interposer):
         low = self.on.get(device)
         if low is None:
             return proceed()
-        policy = _of_function(self.frames[device]) or _policy.of_op(op, device, attrs)
+        around = state.cast_as
+        policy = (around is not None and around.get(device)) or _policy.of_op(op, device, attrs)
         if policy == REFUSED:
             raise RuntimeError(_REFUSED)
         bits = state.bits
@@ -116,74 +115,67 @@ def _kind(tensor: Tensor) -> str:
 
 def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
     """`tensor` in dtype `target`; itself if it is no float of the device type, or float64."""
-    have = tensor._array.dtype
-    if have == target.np or have == _F8 or have.kind not in "fV" or _kind(tensor) != device:
+    have, want = tensor._array.dtype, target.np
+    if have is want or have in (want, _F8) or have.kind not in "fV":
+        return tensor
+    if _kind(tensor) != device:
         return tensor
     keep = (
         target is not dtypes.float32
-        and have == _F4
         and _local.caching
         and _local.nesting
-        and tensor._rg
-        and tensor._fn is None
-        and tensor._view is None
         and not state.bits & ~AUTOCAST
+        and castable(tensor)
     )
-    if not keep:
-        return cast_op.call(tensor, target.np, have)
-    version = version_of(tensor)
-    found = _local.casts.get(id(tensor))
-    if found is not None and found[0]() is tensor and found[1] == version:
-        kept = found[2]
-        if kept._array.dtype == target.np:
-            return kept
-    made = cast_op.call(tensor, target.np, have)
-    _local.casts[id(tensor)] = weakref.ref(tensor), version, made
-    return made
+    return _casts.of(tensor, target) if keep else cast_op.call(tensor, want, have)
 
 
 # -- functions that are in a list as a whole -------------------------------------------------------------------------
-
-_OURS = ("gradlib.operators", "gradlib.op", "gradlib.tape", "gradlib.amp", "gradlib.generated")
-
 
 # where these are found, beside gradlib itself
 _PLACES = (grid, interpolate, loss, margin_loss, norm, pool_adaptive, linalg)
 
 
 @functools.cache
-def _listed(device: str) -> dict[CodeType, int]:
-    """The code of the functions made of several ops that are in a list -> their policy."""
-
-    found = {}
-    for names, policy in _policy.FUNCTIONS[device]:
-        for name in names.split():
-            for function in (PUBLIC.get(name), *[getattr(place, name, None) for place in _PLACES]):
-                if function is not None and hasattr(inspect.unwrap(function), "__code__"):
-                    found[inspect.unwrap(function).__code__] = policy
+def _listed() -> dict[FunctionType, dict[str, int]]:
+    """The functions made of several ops that are in a list -> their policies by device type."""
+    found: dict[FunctionType, dict[str, int]] = {}
+    for kind, lists in _policy.FUNCTIONS.items():
+        for names, policy in lists:
+            for name in names.split():
+                for function in (PUBLIC.get(name), *[getattr(p, name, None) for p in _PLACES]):
+                    inner = None if function is None else inspect.unwrap(function)
+                    if isinstance(inner, FunctionType):
+                        found.setdefault(inner, {})[kind] = policy
     return found
 
 
-_INSIDE, _OUTSIDE = 0, -1
+class _Whole:
+    """A listed function: while it runs under autocast, what it calls is cast as it is listed."""
+
+    __slots__ = ("policies", "run")
+
+    def __init__(self, policies: dict[str, int]):
+        self.policies = policies
+        self.run: Any = None
+
+    def call(self, args: tuple, kwargs: dict) -> Any:
+        if not state.bits & AUTOCAST:
+            return self.run(*args, **kwargs)
+        around = state.cast_as
+        state.cast_as = self.policies if around is None else around | self.policies
+        try:
+            return self.run(*args, **kwargs)
+        finally:
+            state.cast_as = around
 
 
-def _of_function(known: dict[CodeType, int]) -> int | None:
-    """The policy of the listed function that the op that is being called is a part of.
-
-    known: code -> policy of a listed function, _INSIDE for what may lie between it and the op, _OUTSIDE for the rest.
-    """
-    frame = sys._getframe(2)
-    while frame is not None:
-        found = known.get(frame.f_code)
-        if found is None:
-            ours = frame.f_globals.get("__name__", "").startswith(_OURS)
-            found = known[frame.f_code] = _INSIDE if ours else _OUTSIDE
-        if found == _OUTSIDE:
-            return None
-        if found != _INSIDE:
-            return found
-        frame = frame.f_back
-    return None
+@functools.cache
+def _mark_listed() -> None:
+    """Let the listed functions say that they run, from the first block on: nobody has to look for their frames."""
+    for function, policies in _listed().items():
+        whole = _Whole(policies)
+        whole.run = override.instead(function, whole)
 
 
 def lowered(tensor: Tensor) -> Tensor:
@@ -200,7 +192,14 @@ def widened(tensor: Any) -> Any:
     return _cast(tensor, dtypes.float32, "cpu")
 
 
-handed.over(in_float32=widened)
+def _of_composite(value: Any, product: bool) -> Any:
+    """An argument of a function made of several ops, which is cast as a whole; what is no tensor stays."""
+    if not product or not isinstance(value, Tensor):
+        return widened(value)
+    return lowered(value)
+
+
+handed.over(in_autocast=_of_composite)
 
 
 # -- state -----------------------------------------------------------------------------------------------------------
@@ -217,8 +216,14 @@ def _current() -> dict[str, dtypes.dtype]:
 def _install(on: dict[str, dtypes.dtype]) -> None:
     """Make these the settings: one Casting at most, in front of what was there."""
     others = tuple(i for i in state.interposers if not isinstance(i, Casting))
+    if on:
+        _mark_listed()
     state.interposers = (*others, Casting(on)) if on else others
     set_flag(AUTOCAST, bool(on))
+
+
+# PyTorch's other kinds of devices that have an autocast there
+_ELSEWHERE = frozenset(("hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "xla", "xpu"))
 
 
 def _type_of(device_type: Any) -> str:
@@ -256,7 +261,12 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
         ...     gradlib.is_autocast_enabled("cpu")
         True
     """
-    return _type_of(device_type) in _current()
+    kind = device(device_type).type if isinstance(device_type, str) else _type_of(device_type)
+    if kind not in _policy.DEVICES and kind not in _ELSEWHERE:
+        raise RuntimeError(
+            "unknown device type for autocast in get_autocast_dispatch_key_from_device_type"
+        )
+    return kind in _current()
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
@@ -331,7 +341,7 @@ def clear_autocast_cache() -> None:
 
     The next use casts anew.
     """
-    _local.casts.clear()
+    _casts.forget()
 
 
 def autocast_increment_nesting() -> int:
@@ -381,7 +391,7 @@ get_autocast_gpu_dtype = _older("get_autocast_gpu_dtype", get_autocast_dtype, "c
 set_autocast_gpu_dtype = _older("set_autocast_gpu_dtype", set_autocast_dtype, "cuda")
 
 
-class autocast:
+class autocast(contextlib.ContextDecorator):
     """Run the operations of a block, or of a decorated function, in the dtypes that suit them.
 
     Products and convolutions run in `dtype`; what needs range or precision (exponentials, sums, losses) in float32; ops
@@ -456,14 +466,6 @@ class autocast:
         _install(on)
         return False
 
-    def __call__(self, func: Callable) -> Callable:
-        @functools.wraps(func)
-        def decorated(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return func(*args, **kwargs)
-
-        return decorated
-
 
 # -- custom Functions ------------------------------------------------------------------------------------------------
 
@@ -534,6 +536,20 @@ def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Any:
     Args:
         bwd: the function.
         device_type: that of `custom_fwd`.
+
+    Example:
+        >>> class Double(gradlib.autograd.Function):
+        ...     @staticmethod
+        ...     @gradlib.amp.custom_fwd(device_type="cpu")
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...     @staticmethod
+        ...     @gradlib.amp.custom_bwd(device_type="cpu")
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> Double.apply(x).sum().backward()
+        >>> x.grad[0]
+        tensor([2., 2., 2.])
     """
     kind = _type_of(device_type)
     if bwd is None:

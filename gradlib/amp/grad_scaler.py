@@ -186,7 +186,8 @@ class GradScaler:
                 continue
             if not allow_fp16 and grad.dtype is dtypes.float16:
                 raise ValueError("Attempting to unscale FP16 gradients.")
-            bad = grad.isfinite().all().logical_not().float()
+            values = grad._values() if grad.is_sparse else grad
+            bad = values.isfinite().all().logical_not().float()
             before = found.get(grad.device)
             found[grad.device] = bad if before is None else before.maximum(bad)
             if inverse is not None:

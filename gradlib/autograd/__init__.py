@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ..tape import handed
+from ..tape import handed, override
 from ..tape.saved import SavedTensor
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -49,6 +49,7 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
+override.overridable({"__name__": __name__, "grad": grad, "backward": backward})
 handed.later(
     "gradlib.autograd._function_vmap",  # which brings gradlib.func: inside vmap, or by batched gradients
     "watched_entries",
@@ -64,4 +65,4 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.profiler").kineto_available
     if name == "Variable":
         return importlib.import_module(f"{__name__}.variable").Variable
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return importlib.import_module("gradlib._refused").find("autograd", name)

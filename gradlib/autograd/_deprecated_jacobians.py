@@ -42,6 +42,14 @@ def get_numerical_jacobian(
 
     Raises:
         ValueError: another `grad_out`, or a complex output.
+
+    Example:
+        >>> from gradlib.autograd.gradcheck import get_numerical_jacobian
+        >>> a = gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True)
+        >>> (jacobian,) = get_numerical_jacobian(lambda inputs: inputs[0] ** 2, (a,))
+        >>> jacobian.round(decimals=3)
+        tensor([[2., 0.],
+                [0., 4.]], dtype=torch.float64)
     """
     _deprecated("get_numerical_jacobian")
     if grad_out != 1.0:
@@ -70,6 +78,14 @@ def get_numerical_jacobian_wrt_specific_input(
     Raises:
         AssertionError: that input does not require grad.
         ValueError: a complex output.
+
+    Example:
+        >>> from gradlib.autograd.gradcheck import get_numerical_jacobian_wrt_specific_input
+        >>> a = gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True)
+        >>> square = lambda a: a**2
+        >>> (jacobian,) = get_numerical_jacobian_wrt_specific_input(square, 0, (a,), square(a), 1e-3)
+        >>> jacobian.diagonal().round(decimals=3)
+        tensor([2., 4.], dtype=torch.float64)
     """
     tensor = inputs[input_idx] if input is None else input
     if not tensor.requires_grad:
@@ -95,6 +111,13 @@ def get_analytical_jacobian(
 
     Raises:
         ValueError: another `grad_out`, or a complex output.
+
+    Example:
+        >>> from gradlib.autograd.gradcheck import get_analytical_jacobian
+        >>> a = gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True)
+        >>> (jacobian,), reentrant, *_ = get_analytical_jacobian((a,), a**2)
+        >>> jacobian.diagonal(), reentrant
+        (tensor([2., 4.], dtype=torch.float64), True)
     """
     _deprecated("get_analytical_jacobian")
     if grad_out != 1.0:

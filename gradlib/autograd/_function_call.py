@@ -438,7 +438,8 @@ class InputMetadata:
 def _device_type(kind: type) -> str:
     """The device that arrays of this class are on, as its name without an index."""
 
-    return "cpu" if _BY_TYPE[kind] is _BY_TYPE[np.ndarray] else "cuda"
+    name = _BY_TYPE[kind].name
+    return {"numpy": "cpu", "meta": "meta"}.get(name, "cuda")
 
 
 def zeros(like: tuple) -> Tensor:

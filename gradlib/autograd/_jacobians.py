@@ -167,7 +167,7 @@ def backward_column(
             raise GradcheckError("Gradient has dtype mismatch")
         if g.shape != t.shape:
             raise GradcheckError("Analytical gradient has incorrect size")
-        result.append(np.array(to_host(g._array), wide_dtype(t)).reshape(-1))
+        result.append(np.array(to_host(g.to_dense()._array), wide_dtype(t)).reshape(-1))
     return result
 
 

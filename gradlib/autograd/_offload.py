@@ -161,7 +161,7 @@ class Offload:
         device = packed.device.index
         lane = self.lane(device)
         with streams.cuda.Device(device), lane.stream:
-            array: Any = backend_for("cuda").xp.empty(host.shape, host.dtype, packed.order)
+            array: Any = backend_for("cuda").xp.empty(host.shape, host.dtype, order=packed.order)
             if host.size:  # the copy to the host came first on the same stream
                 array.data.copy_from_host_async(host.ctypes.data, host.nbytes, lane.stream)
         packed.fetched = array, lane.record()

@@ -56,8 +56,14 @@ def explain(output: Tensor, tensor: Tensor) -> str:
             "no gradient: the output does not require grad: nothing was recorded on the way to it. It was computed "
             "under no_grad or inference_mode, from detached tensors, or by an operation without a derivative."
         )
-    root, goal = edge(output)[0], edge(tensor)[0]
+    root = edge(output)[0]
     assert root is not None
+    return explain_from(root, tensor)
+
+
+def explain_from(root: Node, tensor: Tensor) -> str:
+    """What `explain` says of a tensor that requires grad, by the node that made the output."""
+    goal = edge(tensor)[0]
     users = dict(nodes_from(root))
     if goal in users:
         return _path(users, goal, tensor)
@@ -100,7 +106,7 @@ def _cut(node: Node, name: str, tensor: Tensor) -> str | None:
         return None
     if not np.may_share_memory(_stored(value._array), _stored(tensor._array)):
         return None
-    where = value.__dict__.get("_detached")
+    where = value._detached
     by = f"detach() at {source.describe(where)}" if isinstance(where, tuple) else ".data or no_grad"
     return (
         f"no gradient: {node.name()} uses the memory of this tensor, but detached from its graph by {by}\n"
@@ -116,6 +122,11 @@ class SavedBytes(NamedTuple):
         bytes: how much is kept.
         tensors: in how many tensors.
         nodes: the names of the nodes that keep them.
+
+    Example:
+        >>> [row] = gradlib.autograd.saved_report(x.exp().sum())
+        >>> row.bytes, row.nodes
+        (48, ('ExpBackward0',))
     """
 
     line: str

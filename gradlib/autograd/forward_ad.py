@@ -18,6 +18,7 @@ from ..op import tangents
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import errors, modes
 from ..tape.modes import FORWARD_AD, INFERENCE, VMAP, state
+from ..tape.strided import Layout, is_dense
 from ..tape.tensor import Tensor
 from .grad_mode import _ModeDecorator
 
@@ -37,6 +38,12 @@ class UnpackedDualTensor(NamedTuple):
     Attributes:
         primal: the value.
         tangent: in its shape, or None.
+
+    Example:
+        >>> with dual_level():
+        ...     primal, tangent = unpack_dual(make_dual(gradlib.ones(2), gradlib.zeros(2)))
+        >>> tangent
+        tensor([0., 0.])
     """
 
     primal: Tensor
@@ -51,6 +58,13 @@ def enter_dual_level() -> int:
 
     Raises:
         RuntimeError: one is open already.
+
+    Example:
+        >>> level = enter_dual_level()
+        >>> dual = make_dual(gradlib.tensor(3.0), gradlib.tensor(1.0))
+        >>> unpack_dual(dual * dual).tangent
+        tensor(6.)
+        >>> exit_dual_level()
     """
     return tangents.enter_level()
 
@@ -63,6 +77,10 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
     Raises:
         RuntimeError: it is not open.
+
+    Example:
+        >>> level = enter_dual_level()
+        >>> exit_dual_level(level=level)
     """
     tangents.exit_level(state.dual_level if level is None else level)
 
@@ -175,6 +193,8 @@ def _laid_out_as(tensor: Tensor, tangent: Tensor) -> Tensor:
     size, strides = tensor.shape, tensor.stride()
     if any(s == 0 and n > 1 for n, s in zip(size, strides, strict=True)):
         raise RuntimeError(errors.OVERLAP)
+    if not is_dense(tensor._array):  # between the elements there are zeros, for views by place
+        return Layout.in_memory(tensor._array).copy(tangent)
     made = tangent.new_empty_strided(size, strides)
     return made.copy_(tangent)
 

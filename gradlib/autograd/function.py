@@ -17,7 +17,7 @@ from typing import Any
 from ..tape import errors, handed, recording
 from ..tape.device import stored
 from ..tape.lazy import Lazy
-from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, set_bits, shared, state
+from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, RAW, set_bits, shared, state
 from ..tape.node import VariadicNode, deliver_all, edge, next_seq
 from ..tape.source import is_library, user_frame
 from ..tape.streams import stamp
@@ -109,7 +109,7 @@ class BackwardCFunction(UnfinishedNode):
     def run(self, g, inbox):
         """Run the user's backward on raw gradients, and deliver what it gives."""
         grads = [g] if self.n_out == 1 else [None] * self.n_out if g is None else g
-        deliver_all(inbox, self, self.gradients(grads, False))
+        deliver_all(inbox, self, self.gradients(grads, RAW))
 
     def gradients(self, grads, traced):
         """The gradients of the tensor arguments, by the user's backward; missing ones as materialized."""
@@ -127,7 +127,7 @@ class BackwardCFunction(UnfinishedNode):
             outs = tuple(outs) if isinstance(outs, tuple) else (outs,)
         return self._checked(outs, traced)
 
-    def _checked(self, outs: tuple, traced: bool) -> tuple:
+    def _checked(self, outs: tuple, traced: int) -> tuple:
         """What the user's backward returned: one gradient for each tensor argument, of its shape and dtype."""
         inputs = self._inputs
         if len(outs) < len(inputs) or any(g is not None for g in outs[len(inputs) :]):

@@ -9,7 +9,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from ..tape.modes import FORWARD_AD, INFERENCE, NO_GRAD, is_grad_enabled, set_bits, state
 from ..tape.tensor import Tensor
@@ -269,7 +269,33 @@ class inference_mode(_ModeDecorator):
         set_bits(state.bits & ~_ALL | self.prev)
 
 
-class set_multithreading_enabled(_ModeDecorator):
+class _Setting(_ModeDecorator):
+    """A setting of this thread: made at once, and for a while as a context manager."""
+
+    _field: str  # of `state`
+
+    def __init__(self, mode: bool):
+        self.mode, self.prev = bool(mode), getattr(state, self._field)
+        setattr(state, self._field, self.mode)
+
+    def __call__(self, func: Callable) -> Callable:
+        self.__exit__(None, None, None)  # a decorator changes nothing until the function is called
+        return super().__call__(func)
+
+    def __enter__(self) -> None:
+        setattr(state, self._field, self.mode)
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        setattr(state, self._field, self.prev)
+
+    def clone(self) -> Self:
+        """Another one of the same mode."""
+        made = object.__new__(type(self))
+        made.mode, made.prev = self.mode, getattr(state, self._field)
+        return made
+
+
+class set_multithreading_enabled(_Setting):
     """Whether backward may use threads for devices; function and context manager.
 
     Backward always runs in the thread that calls it (work on devices is asynchronous anyway), so this only keeps
@@ -284,26 +310,7 @@ class set_multithreading_enabled(_ModeDecorator):
         False
     """
 
-    def __init__(self, mode: bool):
-        self.mode = bool(mode)
-        self.prev = state.multithreading
-        state.multithreading = self.mode
-
-    def __call__(self, func: Callable) -> Callable:
-        state.multithreading = self.prev
-        return super().__call__(func)
-
-    def __enter__(self) -> None:
-        state.multithreading = self.mode
-
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        state.multithreading = self.prev
-
-    def clone(self) -> set_multithreading_enabled:
-        """Another one of the same mode."""
-        made = object.__new__(set_multithreading_enabled)
-        made.mode, made.prev = self.mode, state.multithreading
-        return made
+    _field = "multithreading"
 
 
 class _unsafe_preserve_version_counter(_ModeDecorator):
@@ -333,28 +340,13 @@ class _unsafe_preserve_version_counter(_ModeDecorator):
                 tensor._ver.version = version
 
 
-class _force_original_view_tracking(_ModeDecorator):
+class _force_original_view_tracking(_Setting):
     """Views are made anew after in-place changes by the ops that made them, which is always so here.
 
     PyTorch takes strides instead, unless this asks it not to. A context manager, a decorator, or a function.
     """
 
-    def __init__(self, mode: bool):
-        self.mode, self.prev = mode, state.view_replay
-        state.view_replay = mode
-
-    def __call__(self, func: Callable) -> Callable:
-        state.view_replay = self.prev  # a decorator changes nothing until the function is called
-        return super().__call__(func)
-
-    def __enter__(self) -> None:
-        state.view_replay = self.mode
-
-    def __exit__(self, *exc: Any) -> None:
-        state.view_replay = self.prev
-
-    def clone(self) -> _force_original_view_tracking:
-        return type(self)(self.mode)
+    _field = "view_replay"
 
 
 def is_view_replay_enabled() -> bool:

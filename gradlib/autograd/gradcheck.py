@@ -37,6 +37,7 @@ from ._jacobians import (
     to_device,
     unit_vector,
 )
+from ._sparse_gradcheck import on_dense
 from .differentiate import Rows, grad
 from .function import Function
 
@@ -59,11 +60,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """What is deprecated is imported when it is asked for."""
-    if name in (
-        "get_analytical_jacobian",
-        "get_numerical_jacobian",
-        "get_numerical_jacobian_wrt_specific_input",
-    ):
+    if name in __all__:  # and not here: a deprecated one
         return getattr(importlib.import_module(f"{__package__}._deprecated_jacobians"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
@@ -112,8 +109,8 @@ def gradcheck(
         check_batched_grad, check_batched_forward_grad: check batches of vectors too.
         check_forward_ad, check_backward_ad: the modes to check.
         fast_mode: compare one random projection of the Jacobians, in a few runs, instead of all their entries.
-        masked: concerns sparse tensors, which there are none of.
-        check_sparse_nnz: deprecated.
+        masked: of sparse inputs only the values that are there are varied; otherwise each element is.
+        check_sparse_nnz: the old name of `masked`.
 
     `eps`, `atol`, `rtol` and `raise_exception` may be given by position.
 
@@ -139,7 +136,10 @@ def gradcheck(
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    _refuse_sparse(given, check_sparse_nnz)
+    if check_sparse_nnz is not None:
+        warnings.warn("`check_sparse_nnz` is deprecated", FutureWarning, stacklevel=2)
+        masked = check_sparse_nnz if masked is None else masked
+    func, given = on_dense(func, given, masked)
     options = Options(
         eps=eps, atol=atol, rtol=rtol, nondet_tol=nondet_tol, undefined=check_undefined_grad, dtypes=check_grad_dtypes,
         batched=check_batched_grad, batched_forward=check_batched_forward_grad, forward=check_forward_ad,
@@ -204,6 +204,7 @@ def gradgradcheck(
             f"Setting {name}=True requires check_rev_over_rev to be True"
         )
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    func, given = on_dense(func, given, masked)
     if grad_outputs is None:
         outputs = differentiable_outputs(func(*given))
         vectors = tuple(random_gradient(o, gen_non_contig_grad_outputs) for o in outputs)
@@ -244,13 +245,6 @@ def _by_position(names: Sequence[str], args: tuple, given: dict, function: Calla
         )
     defaults = function.__kwdefaults__ or {}
     return {name: given[name] for name in defaults} | dict(zip(names, args, strict=False))
-
-
-def _refuse_sparse(inputs: tuple, check_sparse_nnz: bool | None) -> None:
-    if check_sparse_nnz is not None:
-        warnings.warn("`check_sparse_nnz` is deprecated", FutureWarning, stacklevel=3)
-    if any(isinstance(t, Tensor) and t.is_sparse for t in inputs):
-        raise NotImplementedError("gradcheck: sparse tensors are not supported")
 
 
 # -- the check -------------------------------------------------------------------------------------------------------
@@ -480,7 +474,7 @@ def _check_linear(outputs: tuple, inputs: list[Tensor]) -> None:
     for t, g in zip(inputs, found, strict=True):
         if g is None:
             continue
-        if bool((to_host(g._array) != 0).any()):
+        if bool((to_host(g.to_dense()._array) != 0).any()):
             raise GradcheckError("backward not multiplied by grad_output")
         for what in ("dtype", "device"):
             if getattr(g, what) != getattr(t, what):
@@ -516,5 +510,5 @@ def _check_undefined(func: Callable, inputs: tuple, live: list[int]) -> None:
         except RuntimeError as exc:
             raise GradcheckError(UNDEFINED) from exc
         for g in found:
-            if g is not None and bool((to_host(g._array) != 0).any()):
+            if g is not None and bool((to_host(g.to_dense()._array) != 0).any()):
                 raise GradcheckError(UNDEFINED_NONZERO)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from .._refused import refuse
 from ..devices.cuda import precision
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "preferred_linalg_library",
     "sdp_kernel",
 ]
+__getattr__ = refuse(__name__)
 
 
 def is_built() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from .._refused import refuse as _refuse
 from ..devices.cuda.library import (
     current_device,
     device_count,
@@ -48,6 +49,10 @@ _LAZY = {
         "memory_snapshot", "memory_stats", "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats",
         "set_per_process_memory_fraction",
     ),
+    "tensors": (
+        "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+        "IntTensor", "LongTensor", "ShortTensor",
+    ),
     "capturing": ("CaptureError", "Captured", "Finding", "capture", "dry_run"),
     "graphs": (
         "CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables",
@@ -56,6 +61,7 @@ _LAZY = {
         "clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization",
     ),
 }  # fmt: skip
+_absent = _refuse(__name__)
 _WHERE = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES = {"amp", "graphs", "memory", "monitor", "nvtx", "profiler", "random", "sanitizer"}
 
@@ -65,4 +71,4 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _WHERE:
         return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _absent(name)

@@ -25,6 +25,7 @@ from . import profiler as profiler
 from . import random as random
 from . import sanitizer as sanitizer
 from . import streams as streams
+from . import tensors as tensors
 from ..cuda.devices import DeviceProperties as DeviceProperties
 from ..cuda.streams import Event as Event
 from ..cuda.streams import ExternalStream as ExternalStream

@@ -7,9 +7,11 @@ import warnings
 from typing import Any
 
 from .. import amp
+from .._refused import refuse
 from ..tape.dtypes import float16
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__getattr__ = refuse(__name__)
 
 
 def _deprecated(name: str) -> None:

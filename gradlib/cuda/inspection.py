@@ -145,7 +145,7 @@ def watch() -> Iterator[Inspector]:
     """
 
     inspector = Inspector()
-    plain = {name: Tensor.__dict__.get(name) for name in _READS}
+    plain = {name: vars(Tensor).get(name) for name in _READS}
     for name in _READS:
         setattr(Tensor, name, inspector.read(name))
     hook = register_optimizer_step_pre_hook(inspector.before_step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._refused import refuse
 from ..devices.cuda.allocation import OutOfMemoryError, held_by_line, readable
 from ..devices.cuda.library import index_of, library
 from ..devices.cuda.namespace import get_backend
@@ -181,6 +182,9 @@ def memory_snapshot(device: Any = None) -> list[dict[str, Any]]:
         {"line": line, "bytes": n, "arrays": count}
         for line, n, count in held_by_line(index_of(device))
     ]
+
+
+__getattr__ = refuse(__name__)
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:

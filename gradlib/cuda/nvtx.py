@@ -51,6 +51,12 @@ def range_pop() -> int:
 
     Returns:
         Its depth, -1 if none was open.
+
+    Example:
+        >>> range_push("step")
+        0
+        >>> range_pop()
+        0
     """
     if _depth.open == 0:
         return -1
@@ -69,6 +75,10 @@ def range_start(msg: str) -> int:
 
     Returns:
         Its number, for `range_end`; 0 with no profiler attached.
+
+    Example:
+        >>> number = range_start("loading")
+        >>> range_end(number)
     """
     emitter = connect(None)
     return 0 if emitter is None else emitter.start(msg)
@@ -79,6 +89,9 @@ def range_end(range_id: int) -> None:
 
     Args:
         range_id: the number.
+
+    Example:
+        >>> range_end(range_start("loading"))
     """
     emitter = connect(None)
     if emitter is not None:
@@ -90,6 +103,9 @@ def mark(msg: str) -> None:
 
     Args:
         msg: its text.
+
+    Example:
+        >>> mark("half of the data")
     """
     emitter = connect(None)
     if emitter is not None:

@@ -16,6 +16,13 @@ def _cuda():
     return namespace.get_backend()
 
 
+def _meta():
+    """The functions of arrays without values; imported when they are first asked for."""
+    from .meta import namespace
+
+    return namespace.backend
+
+
 def _why_not_cuda():
     from .cuda import namespace
 
@@ -24,6 +31,7 @@ def _why_not_cuda():
 
 arrays.enter("cpu", lambda: backend, lambda: None, np.ndarray)
 arrays.enter("cuda", _cuda, _why_not_cuda)
+arrays.enter("meta", _meta, lambda: None)
 overlays.on("numpy").come_from(numpy.load)
 overlays.on("cuda").come_from(fused.load, fused.generate)
 handed.later(

@@ -5,6 +5,7 @@ They nest in any order: ``vmap(grad(f))`` gives the gradients of each sample, ``
 
 from __future__ import annotations
 
+from .._refused import refuse
 from ._functionalize import functionalize
 from ._grad import grad, grad_and_value, jvp, linearize, vjp
 from ._jacobian import hessian, jacfwd, jacrev
@@ -25,3 +26,4 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+__getattr__ = refuse(__name__)

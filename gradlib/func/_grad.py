@@ -376,7 +376,6 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
         finally:
             state.keeps_recording, state.interposers = before, interposers
         recording.connect([*outs, *flatten(aux)[0], *given])
-        _written_back(values, given, recording)
         live = [o for o in outs if o._rg]
         seeds = [vmap.apart(zeros_like(o)).requires_grad_() for o in live]
         found: dict[int, Tensor] = {}
@@ -412,6 +411,8 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                     if p is not None:
                         found[id(o)] = p
         tangents = [found.get(id(o)) for o in outs]
+        # only now: what the derivative was made of may be in that memory
+        _written_back(values, given, recording)
         recording.leaves += given  # an argument that is returned, or a view of one, is the caller's
         recording.given += values
         released = [recording.release(o) for o in outs]

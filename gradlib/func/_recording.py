@@ -258,7 +258,7 @@ def _apart(tensor: Tensor) -> Tensor:
     if not (tensor.is_inference() or shared.batches):
         return _with_tangent(Tensor._alias(tensor), tensor)
     out = Tensor._make(tensor._array) if tensor.is_inference() else vmap.apart(tensor)
-    out.__dict__.pop("_detached", None)  # nothing that the program did
+    out._detached = None  # nothing that the program did
     return _with_tangent(out, tensor)
 
 

@@ -184,7 +184,7 @@ def _out_dims(func, out_dims, outs: list, spec: TreeSpec) -> list:
     given = flatten(out_dims)[0] if out_dims is not None else []
     if not all(d is None or isinstance(d, int) for d in given):
         raise ValueError(BAD_OUT_DIMS.format(name_of(func), out_dims))
-    if spec.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+    if spec.type is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
         return list(out_dims)
     dims = spread(out_dims, spec)
     if dims is None:

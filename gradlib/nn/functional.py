@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from ..op.expose import PUBLIC, write_same
+from .._refused import refuse as _refuse
+from ..op.expose import PUBLIC
+from ..op.expose import overridable as _overridable
+from ..op.expose import write_same as _write_same
 from ..operators.elementwise.activation import (
     celu,
     celu_,
@@ -146,7 +149,10 @@ from ..operators.nn.vision import (
 from ..operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
 from ..operators.shape.pad import pad
 from ..ops.aten import PLACES as _PLACES
+from ..tape import override as _override
 from ._linear_cross_entropy import linear_cross_entropy
+
+__getattr__ = _refuse(__name__)
 
 
 def linear(input, weight, bias=None, *, out=None):
@@ -157,13 +163,15 @@ def linear(input, weight, bias=None, *, out=None):
     try:
         x, w = input._array.shape, weight._array.shape
     except AttributeError:
+        if _override.met(linear, (input, weight, bias)):
+            return linear(input, weight, bias)
         name, bad = ("input", input) if not hasattr(input, "_array") else ("weight", weight)
         raise TypeError(
             f"linear(): argument '{name}' must be Tensor, not {type(bad).__name__}"
         ) from None
     if len(w) != 2:
         result = input.matmul(weight if len(w) == 1 else weight.t())
-        return write_same(out, result if bias is None else result + bias)
+        return _write_same(out, result if bias is None else result + bias)
     if not x or x[-1] != w[1]:
         rows = 1
         for n in x[:-1]:
@@ -172,13 +180,14 @@ def linear(input, weight, bias=None, *, out=None):
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1] if x else 1} and {w[1]}x{w[0]})"
         )
     if bias is not None and bias._array.shape != w[:1]:  # a bias that is broadcast
-        return write_same(out, linear_op.call(input, weight, None) + bias)
+        return _write_same(out, linear_op.call(input, weight, None) + bias)
     result = linear_op.call(input, weight, bias)
-    return result if out is None else write_same(out, result)
+    return result if out is None else _write_same(out, result)
 
 
 sigmoid, tanh = PUBLIC["sigmoid"], PUBLIC["tanh"]
 relu_ = PUBLIC["relu_"] if "relu_" in PUBLIC else lambda input: input.relu_()
+_overridable(globals())
 _PLACES.append(
     globals().get
 )  # so that they are equal to the ops of their names in gradlib.ops.aten

@@ -12,8 +12,6 @@ from ..tape.layout import memory_format as _memory_format
 from ..tape.sizes import Size as Size
 from ..tape.tensor import Tensor as Tensor
 
-from ..nn._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
-from ..op.expose import write_same as write_same
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Averages over windows that are chosen so that the output has a given size."""
@@ -151,6 +149,8 @@ def leaky_relu_(input: Tensor, negative_slope: Any = 0.01) -> Tensor:
     """In-place version of ``leaky_relu``: the result is written into `input`."""
 def linear(input: Tensor, weight: Tensor, bias: Any = None, *, out: Any = None) -> Tensor:
     """``input @ weight.T + bias``: input (..., n), weight (m, n) or (n,), bias (m,)."""
+def linear_cross_entropy(input: Tensor, linear_weight: Any, target: Tensor, *, linear_bias: Any = None, weight: Tensor | None = None, reduction: Any = 'mean', ignore_index: Any = None, label_smoothing: Any = 0.0, options: Any = None) -> Tensor:
+    """``cross_entropy(linear(input, linear_weight, linear_bias), target, ...)``."""
 def local_response_norm(input: Tensor, size: Any, alpha: Any = 0.0001, beta: Any = 0.75, k: Any = 1.0) -> Tensor:
     """``input / (k + alpha * m) ** beta`` with m the mean square over `size` neighbouring channels."""
 def log_softmax(input: Tensor, dim: Any = None, dtype: _dtype | None = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from .. import linalg
 from ..autograd.grad_mode import no_grad
 from ..op.vmap import all_entries
 from ..operators import public as ops
+from ..tape import override
 from ..tape.tensor import Tensor
 
 __all__ = [
@@ -42,14 +44,12 @@ __all__ = [
     "zeros_",
 ]
 
-_LINEAR = {
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
+_GAINS = {
+    **dict.fromkeys(("linear", "sigmoid"), 1),
+    **{f"conv{kind}{n}d": 1 for kind in ("", "_transpose") for n in (1, 2, 3)},
+    "tanh": 5.0 / 3,
+    "relu": math.sqrt(2.0),
+    "selu": 3.0 / 4,
 }
 
 
@@ -70,20 +70,14 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         >>> nn.init.calculate_gain("leaky_relu", 1.0)
         1.0
     """
-    if nonlinearity in _LINEAR or nonlinearity == "sigmoid":
-        return 1
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
-    if nonlinearity == "leaky_relu":
-        slope = 0.01 if param is None else param
-        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
-            raise ValueError(f"negative_slope {param} not a valid number")
-        return math.sqrt(2.0 / (1 + slope**2))
-    if nonlinearity == "selu":
-        return 3.0 / 4
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    if nonlinearity != "leaky_relu":
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    slope = 0.01 if param is None else param
+    if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+        raise ValueError(f"negative_slope {param} not a valid number")
+    return math.sqrt(2.0 / (1 + slope**2))
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
@@ -499,9 +493,11 @@ def _deprecated(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
         )
         return fn(*args, **kwargs)
 
+    example = inspect.cleandoc(fn.__doc__ or "").partition("Example:")[2]
     call.__doc__ = (
         f"`{new}` under its old name: it warns (FutureWarning) and calls it.\n\n"
-        f"Arguments, result and errors are those of `{new}`.\n"
+        f"Arguments, result and errors are those of `{new}`.\n\n"
+        f"Example:{example.replace(f'{new}(', f'{old}(')}\n"
     )
     call.__name__ = old
     return call
@@ -518,3 +514,12 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+override.overridable(
+    {
+        "__name__": __name__,
+        "uniform_": uniform_,
+        "normal_": normal_,
+        "constant_": constant_,
+        "kaiming_uniform_": kaiming_uniform_,
+    }
+)  # the others call methods, which are

@@ -6,11 +6,14 @@ import sys
 from collections import OrderedDict
 from typing import Any
 
+from .._refused import refuse
 from ..operators import public as ops
 from ..serialization import attributes_of
+from ..tape import override
 from ..tape.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
+__getattr__ = refuse(__name__)
 
 
 class _ParameterMeta(type(Tensor)):
@@ -44,6 +47,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         ['scale']
     """
 
+    __torch_function__: Any = staticmethod(override.disabled)
     _is_param = True  # what the floors below know a parameter by; on others it is set by hand
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
@@ -114,7 +118,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return marked
 
 
-_RAW: Any = Tensor.__dict__["_array"]  # where a tensor keeps its raw array
+_RAW: Any = vars(Tensor)["_array"]  # where a tensor keeps its raw array
 
 
 def _converts(name: str) -> Any:
@@ -135,6 +139,7 @@ def _converts(name: str) -> Any:
 class _Uninitialized:
     """What tensors without a shape share: they know their dtype and device, and refuse to be computed with."""
 
+    __torch_function__: Any = staticmethod(override.disabled)
     cls_to_become: type
     requires_grad: bool
 
@@ -327,6 +332,14 @@ class UninitializedBuffer(_Uninitialized, Tensor):
         persistent: bool = True,
     ) -> None:
         """Everything happens in `__new__`."""
+
+
+def add_parameter(
+    module: Any, name: str, shape: Any, wanted: bool, device: Any, dtype: Any
+) -> None:
+    """Give a module a parameter whose values are still to be set, or None where it is not wanted."""
+    made = Parameter(ops.empty(shape, device=device, dtype=dtype)) if wanted else None
+    module.register_parameter(name, made)
 
 
 def is_lazy(tensor: Any) -> bool:

@@ -31,6 +31,16 @@ def linear(_: Any, x: tuple, weight: tuple, *rest: Any) -> int:
     return 2 * prod(x) * weight[0]
 
 
+def linear_back(attrs: dict, grad: tuple, x: tuple, *rest: Any) -> int:
+    """A product for the gradient of the input, and one for that of the weight."""
+    return sum(attrs["needs"][:2]) * 2 * prod(x) * grad[-1]
+
+
+def added_product_back(attrs: dict, grad: tuple, a: tuple, *rest: Any) -> int:
+    """The same for addmm, whose factors are its second and third argument."""
+    return sum(attrs["needs"][1:]) * 2 * prod(a) * grad[-1]
+
+
 def pair(attrs: dict, a: tuple, b: tuple, *rest: Any) -> int:
     """einsum of two factors: a product for each combination of all indices."""
     return 2 * prod({**dict(zip(attrs["a"], a)), **dict(zip(attrs["b"], b))}.values())
@@ -42,8 +52,9 @@ def attention(_: Any, query: tuple, key: tuple, value: tuple, *rest: Any) -> int
 
 
 def attention_back(_: Any, grad: tuple, query: tuple, key: tuple, value: tuple, *rest: Any) -> int:
-    """Five products in the place of two: the scores once more, and the gradients of four factors."""
-    return 5 * attention(_, query, key, value) // 2
+    """Five products: the scores once more, and the gradients of four factors."""
+    pairs = 2 * prod(query[:-1]) * key[-2]
+    return pairs * (3 * query[-1] + 2 * value[-1])
 
 
 # -- convolutions ------------------------------------------------------------------------------------------------------

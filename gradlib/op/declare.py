@@ -48,11 +48,19 @@
 - **implementations**: PyTorch's names of what it runs for the op, where that is not `public` (one for each library).
 - **row_major**: the result is made row-major; without it the kernel decides, and elementwise ops keep the order of
   strides of their arguments.
+- **copies**: its result is its argument, elsewhere or in another dtype; recorded of an inference tensor, too, which
+  gets a history that way.
 - **autocast**: what its float arguments become there: "lower" (the dtype of products), "float32", "promote" (the widest
   among them), or "refuse"; where device types differ ``"cpu:float32 cuda:refuse"``; or a function of the device type
   and the attributes. Without it they stay as they are.
 - **expression**: ``expression(xp, *args)``, forward as one expression for generated kernels, where the kernel for
   arrays works in pieces or by tables.
+- **aten**: how PyTorch's call of it looks where that is another: ``"_to_copy(self, *dtype)"``, a name, or the arguments
+  alone. After a star are those told by name (``*device:target`` under another one), ``dim=0`` says a default,
+  ``=False`` stands for an argument that is not declared.
+- **float8**: whether it takes float8 tensors, with which NumPy does not compute: as the float32 numbers that they are.
+- **sparse**: whether it takes or gives sparse tensors itself. For other ops a rule says what they are for sparse
+  arguments; see `operators.sparse.rules`.
 - **captures**: whether a CUDA graph can record it: True, the reason why not, or
   ``captures(tensors, attributes by name)`` that gives the reason or None. What is `dynamic` never can.
 - **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
@@ -72,7 +80,7 @@ from .formulas import register
 from .registry import REGISTRY as REGISTRY
 from .signature import is_plain, parameters
 from .write import build, prepare
-from .write_node import device_node_class
+from .write_node import device_node_class, formula_node_class
 
 
 class Formula:
@@ -131,12 +139,16 @@ class Op:
         flips: str = "",
         carries: str = "conj neg",
         implementations: str = "",
+        copies: bool = False,
         expression: Callable | None = None,
         captures: bool | str | Callable = True,
         autocast: str | Callable = "",
         flops: Callable | None = None,
         backward_flops: Callable | None = None,
         saves: str = "",
+        float8: bool = False,
+        aten: str = "",
+        sparse: bool = False,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -153,7 +165,7 @@ class Op:
         self.fixed, self.arrays, self.leaves_device = fixed, arrays, leaves_device
         self.hidden = hidden or {}
         self.inplace = inplace or elementwise
-        # the rule of vmap (a function, or the name of one in ops/batching_*.py), and what it calls instead of the op
+        # the rule of vmap (a function, or the name of one in operators/batching), and what it calls instead of the op
         self.batch, self.apart = batch or ("elementwise" if elementwise else ""), apart
         self.batched: Callable | None = None  # the function
         # each element of the result comes of one of the first argument
@@ -172,10 +184,11 @@ class Op:
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
-        self.flips, self.carries = flips, carries
+        self.flips, self.carries, self.copies = flips, carries, copies
         self.known_as, self.implementations = known_as, tuple(implementations.split())
-        self.autocast, self.expression = autocast, expression
+        self.autocast, self.expression, self.float8 = autocast, expression, float8
         self.flops, self.backward_flops, self.captures = flops, backward_flops, captures
+        self.aten = aten  # read by ops/calls.py
         self.node_name = node or _camel(name) + "Backward0"
         unknown = set(formulas) - set(self.tensors)
         if unknown:
@@ -195,11 +208,16 @@ class Op:
         self._plan(saves)
         self.built: type | None = None  # the node class, once the op's code is written
         self.built_for_device: type | None = None
+        self.built_for_formulas: type | None = None
         self.formula_run: Callable | None = None  # how its nodes run by the formulas alone
         self.number_first: Callable | None = None
         # `call` for arrays of a current device, and its form for a number as first argument; see `write_device`
         self.on_device: Callable | None = None
         self.on_device_number_first: Callable | None = None
+        # ``on_sparse(*args, *attrs)`` is the op where an argument is sparse, see `operators.sparse.rules`
+        self.on_sparse: Callable | None = None
+        self.sparse = sparse
+        self.one_way = self.variadic or leaves_device or sparse  # no code is written for devices
         self.operators: list = []  # the functions behind Python's operators
         self.exact_out = (
             ""  # else: what to say if a tensor given as out= has not the dtype of the result
@@ -207,6 +225,8 @@ class Op:
         self.bool_out = ""  # it must be a bool tensor: the name to say so under
 
         prepare(self)
+        if sparse:
+            self.on_sparse = self.call
 
     def laid_out(self, kernel: Callable) -> Callable:
         """`kernel`, made to keep channels last if the op does."""
@@ -293,6 +313,13 @@ class Op:
         if self.built_for_device is None:
             self.built_for_device = device_node_class(self)
         return self.built_for_device
+
+    @property
+    def formula_node_class(self) -> type:
+        """The same for arrays that no kernel knows: its `run` runs the formulas alone."""
+        if self.built_for_formulas is None:
+            self.built_for_formulas = formula_node_class(self)
+        return self.built_for_formulas
 
 
 def declare(name: str, forward: str | Callable, /, **spec: Any) -> Op:

@@ -6,20 +6,22 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from ..tape import errors
+from ..tape import errors, override
 from ..tape.arrays import backend_of
 from ..tape.device import stored
 from ..tape.lazy import is_lazy, raw_values, store
 from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
+from ..tape.source import user_level
 from ..tape.storage import bump
-from ..tape.strided import overlap
+from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
 from .describe import in_place_text
-from .inplace import inplace, refuse_inference, repeats_itself
+from .inplace import check_cast, inplace, refuse_inference, repeats_itself
 from .tangents import any_tangent
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>
@@ -47,11 +49,48 @@ def _explain(fn: Callable, name: str) -> None:
 
 
 # what takes about as long as a call of Python's: these look at their argument themselves, or do not look
-_QUICK = {"reshape", "transpose", "squeeze", "unsqueeze"}
+_QUICK = {
+    "reshape", "transpose", "squeeze", "unsqueeze", "split", "cat", "concat", "concatenate", "stack", "linear"
+}  # fmt: skip
 _TENSORS = {
     "input", "self", "condition", "x", "y", "a", "A", "B", "LU_data", "mat", "sorted_sequence", "x1", "input1", "theta",
     "anchor", "L",
 }  # fmt: skip
+
+
+def overridable(namespace: dict[str, Any]) -> None:
+    """Let the public functions of a namespace be overridden, also by objects that they do not know: see `override`."""
+    asked = override.IGNORED | override.FACTORIES | _QUICK
+    for name, value in list(namespace.items()):
+        if name[0] != "_" and name not in asked and isinstance(value, FunctionType):
+            value = namespace[name] = _asking(value)
+        if name[0] != "_" and isinstance(value, FunctionType):
+            _place(value, namespace["__name__"], name)
+    override.overridable(namespace)
+
+
+def _place(fn: FunctionType, module: str, name: str) -> None:
+    """Say where `fn` is, unless it is where it says: pickles hold the module and name of a function."""
+    home = sys.modules.get(fn.__module__)
+    if getattr(home, fn.__qualname__, None) is not fn:
+        fn.__module__, fn.__qualname__ = module, name
+
+
+@functools.cache
+def _asking(fn: FunctionType) -> FunctionType:
+    """`fn`, called again where it failed for an argument that overrides it; functions that see to it themselves."""
+    if hasattr(fn, "asks"):
+        return fn
+
+    @functools.wraps(fn)
+    def checked(*args, **kwargs):
+        try:
+            return fn(*args, **kwargs)
+        except (AttributeError, TypeError, ValueError):
+            return override.again(checked, *args, **kwargs)
+
+    checked.__dict__["asks"] = checked.__dict__["guards"] = fn
+    return checked  # pyright: ignore[reportReturnType]
 
 
 def refusing(fn: Callable, name: str) -> Callable:
@@ -62,7 +101,7 @@ def refusing(fn: Callable, name: str) -> Callable:
         or name in _QUICK
         or not code.co_argcount
         or code.co_varnames[0] not in _TENSORS
-        or fn.__module__ == "gradlib.op.write"
+        or hasattr(fn, "asks")
         or not fn.__module__.startswith("gradlib.operators")
     ):
         return fn
@@ -74,14 +113,17 @@ def refusing(fn: Callable, name: str) -> Callable:
             return fn(*args, **kwargs)
         except MemoryError as exc:
             raise (errors.allocation(exc) or exc) from None
-        except AttributeError:
+        except (AttributeError, TypeError) as exc:
+            if override.met(checked, args, kwargs):
+                return checked(*args, **kwargs)
             value = args[0] if args else kwargs.get(first)
-            if isinstance(value, Tensor) or hasattr(value, "_array"):
+            if isinstance(exc, TypeError) or isinstance(value, Tensor) or hasattr(value, "_array"):
                 raise
             raise need_tensor(
                 name, value, "input" if first in ("self", "x", "a") else first
             ) from None
 
+    checked.__dict__["asks"] = True
     return checked
 
 
@@ -108,8 +150,10 @@ def prop(*names: str) -> Callable:
     return publish
 
 
-def write_out(out: Any, result: Any) -> Any:
-    """Copy `result` into the tensor(s) given as ``out=``, resized if need be; returns them.
+def write_out(out: Any, result: Any, row_major: bool = False) -> Any:
+    """Copy `result` into the tensor(s) given as ``out=``; returns them.
+
+    What is resized is laid out as `result`, or row by row.
 
     Raises RuntimeError when `out` requires grad or its dtype cannot hold the result.
     """
@@ -130,13 +174,15 @@ def write_out(out: Any, result: Any) -> Any:
             "Trying to use forward AD with a function that does not support it because it is an out= function"
         )
     refuse_inference(out)
-    refuse_cast(result, out)
+    check_cast(result.dtype, out.dtype)
     if repeats_itself(out._array) and out.shape == result.shape:
         raise RuntimeError(errors.OVERLAP)
     if state.bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(out)
     if out.shape != result.shape:
         resize_out(out, result.shape)
+        if not row_major and Layout.of(result._array).order:  # dense, but not row by row
+            out.as_strided_(result.shape, result.stride(), out.storage_offset())
     store(out, raw_values(result))
 
     bump(out)
@@ -183,17 +229,9 @@ def resize_out(out: Tensor, shape: tuple) -> None:
             "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
             "tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
             UserWarning,
-            stacklevel=_user_level(),
+            stacklevel=user_level(),
         )
     out.resize_(shape)
-
-
-def _user_level() -> int:
-    """The `stacklevel` that makes a warning of the caller speak of the first frame outside of the library."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and (frame.f_globals.get("__name__", "").startswith("gradlib.")):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def refuse_overlap(out: Tensor | tuple | None, *inputs: Tensor) -> None:
@@ -226,7 +264,7 @@ FOUND = "Found dtype {Got} but expected {Want}"
 SCALAR_TYPE = "expected scalar type {Want} but found {Got}"
 
 
-def write_same(out: Any, result: Any, text: str = EXPECTED) -> Any:
+def write_same(out: Any, result: Any, text: str = EXPECTED, row_major: bool = False) -> Any:
     """`write_out` of an op whose ``out=`` tensors must have the dtypes of its results.
 
     text: what to say otherwise, of `want` and `got` (as "double") or `Want` and `Got` (as "Double").
@@ -235,20 +273,11 @@ def write_same(out: Any, result: Any, text: str = EXPECTED) -> Any:
         pairs = zip(out, result, strict=True) if isinstance(result, tuple) else ((out, result),)
         for o, r in pairs:
             if o.dtype is not r.dtype:
-                names = [d.tensor_type.removesuffix("Tensor") for d in (r.dtype, o.dtype)]
+                names = [d.scalar_type for d in (r.dtype, o.dtype)]
                 raise RuntimeError(
                     text.format(want=c_type(r), got=c_type(o), Want=names[0], Got=names[1])
                 )
-    return write_out(out, result)
-
-
-def refuse_cast(have: Tensor, want: Tensor) -> None:
-    """RuntimeError if numbers of the dtype of `have` have no place in that of `want`."""
-    if have.dtype.category > want.dtype.category:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (have, want)]
-        raise RuntimeError(
-            f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
-        )
+    return write_out(out, result, row_major)
 
 
 def c_type(tensor: Tensor) -> str:
@@ -279,7 +308,7 @@ def legacy(name: str, arguments: tuple, factors: dict[str, Any]) -> tuple[list, 
     warnings.warn(
         f"This overload of {name} is deprecated: pass {' and '.join(factors)} by keyword.",
         UserWarning,
-        stacklevel=_user_level(),
+        stacklevel=user_level(),
     )
     return tensors, given + list(factors.values())[len(given) :]
 

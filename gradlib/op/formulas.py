@@ -14,7 +14,7 @@ import numpy as np
 from ..tape import handed, recording, saved
 from ..tape.arrays import backend_for, kernels_of
 from ..tape.dtypes import HALVES
-from ..tape.modes import FORWARD_AD, NO_GRAD, PROFILE, VMAP, state
+from ..tape.modes import DIFFERENTIATED, PROFILE, RAW, shared, state
 from ..tape.tensor import Tensor
 from . import overlays
 from .signature import parameters
@@ -57,6 +57,8 @@ def _raw_for(array) -> Namespace:
 
     if isinstance(array, (tuple, list)):
         return raw_ops(next((a for a in array if a is not None), np.float32(0)))
+    if array.__class__ is shared.sparse:  # on whatever device
+        return raw_ops(array.values)
     backend = kernels_of(array)
     known = next((space for space in _raw.values() if space.backend is backend), None)
     found = _raw[array.__class__] = known or Namespace(backend)
@@ -156,7 +158,7 @@ _traced_before: set = set()  # ops
 class Values:
     """Values by name for the formulas of one node, fetched when first asked for."""
 
-    def __init__(self, node, grads, needs, traced: bool):
+    def __init__(self, node, grads, needs, traced: int):
         self.node, self.op, self.traced = node, node.op, traced
         some = next((g for g in grads if g is not None), None)
         self.known: dict[str, Any] = {
@@ -184,7 +186,7 @@ class Values:
     def hidden(self, name: str):
         """Kept by forward; on the way to a second derivative computed again, as a function of the inputs."""
         recompute = self.op.hidden[name]
-        if not self.traced or recompute is None or watched():
+        if self.traced is not DIFFERENTIATED or recompute is None:
             value = saved.unpack_array(self.node, "h_" + name)
             if not self.traced or not hasattr(value, "dtype"):
                 return value
@@ -194,7 +196,7 @@ class Values:
         return recompute(*(self.get(w) for w in parameters(recompute)))
 
 
-def gradients(node, grads: tuple, traced: bool) -> tuple:
+def gradients(node, grads: tuple, traced: int) -> tuple:
     """Node.gradients of a declared op: one gradient for each edge, or None."""
     op = node.op
     if traced and op not in _traced_before:
@@ -208,24 +210,19 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
         needs = tuple(target is not None for target, _ in edges)
     else:
         needs = tuple(target in needed for target, _ in edges)
-    values = Values(node, grads, needs, traced)
     if not op.differentiable:
         raise RuntimeError(f"derivative for {op.public} is not implemented")
-    if traced and watched():
-        outs = whole_gradients(node, grads, needs)
-        if outs is not NotImplemented:
-            return outs
-    if not traced and (fused := fused_vjp(op, values)) is not None:
-        outs = fused_gradients(node, fused, values, needs)
+    values = Values(node, grads, needs, traced)
+    if traced is not DIFFERENTIATED:
+        outs = overlay_gradients(node, values, needs)
         if outs is not NotImplemented:
             return outs
     if op.vjp is not None:
-        for name in (
-            op.saves
-        ):  # what only an overlay reads: whether it was changed does not depend on the device
+        # what only an overlay reads: whether it was changed does not depend on the device
+        for name in op.saves:
             values.get(name)
         outs = op.vjp.fn(*(values.get(w) for w in op.vjp.wants))
-        return depend_all(node, outs) if traced and op.dependent else tuple(outs)
+        return handed.depend_all(node, outs) if traced and op.dependent else tuple(outs)
     result = []
     for i, argument in enumerate(op.tensors):
         formula = op.formulas.get(argument)
@@ -244,57 +241,50 @@ def gradients(node, grads: tuple, traced: bool) -> tuple:
         if shape is not None:
             grad = traced_ops.sum_to_size(grad, shape) if traced else sum_to(grad, shape)
         result.append(grad)
-    return depend_all(node, result) if traced and op.dependent else tuple(result)
+    return handed.depend_all(node, tuple(result)) if traced and op.dependent else tuple(result)
 
 
-def watched() -> bool:
-    """Whether gradients are traced only because somebody watches the ops: they will not be differentiated again."""
-    return state.bits & (PROFILE | NO_GRAD | FORWARD_AD | VMAP) == PROFILE | NO_GRAD
+def overlay_gradients(node, values: Values, needs: tuple) -> Any:
+    """The gradients from the kernel that computes them in one piece; NotImplemented where there is none or it declines.
 
-
-def whole_gradients(node, grads: tuple, needs: tuple) -> Any:
-    """The gradients as Tensors, from the overlay that computes them in one piece when nobody watches.
-
-    NotImplemented where there is none or it declines: then the formula's ops are what runs without a watcher, too.
+    Who records the ops (`values` are Tensors) sees that kernel as one range.
     """
-    op = node.op
-    values = Values(node, tuple([None if g is None else g._array for g in grads]), needs, False)
-    fused = fused_vjp(op, values)
-    if fused is None:
+    op, grads, traced = node.op, values.known["gs"], values.traced
+    if traced:
+        raw = tuple([None if g is None else g._array for g in grads])
+        values = Values(node, raw, needs, RAW)
+    kernel = overlays.vjp_of(values.known["F"].backend, op)
+    if kernel is None:
         return NotImplemented
+    wants = parameters(kernel)
 
     def compute():
-        outs = fused_gradients(node, fused, values, needs)
+        outs = kernel(*(values.get(w) for w in wants))
         if outs is NotImplemented:
             return outs
-        return tuple([None if g is None else Tensor._make(g) for g in outs])
+        outs = _summed(node, outs, needs)
+        return tuple([None if g is None else Tensor._make(g) for g in outs]) if traced else outs
+
+    if not traced:
+        return compute()
 
     args, attrs = [g for g in grads if g is not None], {"needs": needs}
-    for want in parameters(fused):
+    for want in wants:
         if want not in values.known:
             value = values.get(want)
             if hasattr(value, "strides"):
                 args.append(Tensor._make(value))
             else:
                 attrs[want] = value
-    return recording.run_whole(op, tuple(args), attrs, compute)
+    if state.bits & PROFILE:
+        return recording.run_whole(op, tuple(args), attrs, compute)
+    outs = compute()
+    asked = next((i for i in state.interposers if i.whole is not None), None)
+    return outs if asked is None or outs is NotImplemented else asked.whole(op, args, attrs, outs)
 
 
-def depend_all(node, gradients) -> tuple:
-
-    return handed.depend_all(node, gradients)
-
-
-def fused_vjp(op, values: Values) -> Any:
-    """The kernel that computes the gradients of `op` where `values` are; None if there is none."""
-    return overlays.vjp_of(values.known["F"].backend, op)
-
-
-def fused_gradients(node, fused, values: Values, needs: tuple) -> Any:
-    """The gradients from a fused kernel; NotImplemented if it declines these arrays."""
-    outs = fused(*(values.get(w) for w in parameters(fused)))
-    if outs is NotImplemented:
-        return outs
+def _summed(node, outs: tuple, needs: tuple) -> Any:
+    """Gradients from a kernel, of an elementwise op summed to the shapes of its arguments."""
     if not node.op.elementwise or len(outs) == 1:
         return tuple(outs)
     shapes = [getattr(node, f"b{i}", None) for i in range(len(outs))]

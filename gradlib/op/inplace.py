@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ..tape import dtypes, errors, handed, lazy, modes, recording, saved, source, streams, views
+from ..tape import (
+    dtypes,
+    errors,
+    handed,
+    lazy,
+    modes,
+    recording,
+    saved,
+    source,
+    sparse,
+    streams,
+    views,
+)
 from ..tape.arrays import kernels_of
 from ..tape.modes import (
     FORWARD_AD,
@@ -26,11 +38,14 @@ from ..tape.modes import (
 )
 from ..tape.node import Node, VariadicNode, edge, join
 from ..tape.storage import INFERENCE as INFERENCE_STORAGE
-from ..tape.storage import Storage, bump
+from ..tape.storage import Storage, before_write, bump
 from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
 from . import formulas, interpret, tangents
 from . import vmap as batched
+
+_F4, _F8 = dtypes.float32.np, dtypes.float64.np
+_BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
 
 
 class CopySlices(VariadicNode):
@@ -47,7 +62,7 @@ class CopySlices(VariadicNode):
         if traced:
             whole = self.base_layout.copy(grads[0])
             part = views.replay(whole, self.replay)
-            inner = self.fn.gradients((part.clone(),), True)
+            inner = self.fn.gradients((part.clone(),), traced)
             if inner[0] is None:
                 part.zero_()
             else:
@@ -59,7 +74,7 @@ class CopySlices(VariadicNode):
             whole = self.base_layout.raw_copy(grad)
             part, bits = views.replay_raw(whole, self.replay)
             given = lazy.mapped(part, bits) if bits else part.copy()
-            inner = self.fn.gradients((given,), False)
+            inner = self.fn.gradients((given,), traced)
             part[...] = 0 if inner[0] is None else lazy.mapped(inner[0], bits)
         return (whole, *inner[1:])
 
@@ -150,15 +165,19 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             f"{op.public}_(): argument 'input' must be Tensor, not {type(tensor).__name__}"
         )
     bits = state.bits if shared.active else 0
+    if bits <= NO_GRAD and (
+        _quick(op, tensor, others, bits)
+        if op.ufunc is not None
+        else _quick_formula(op, tensor, others, attrs, bits)
+    ):
+        frame = source.user_frame(sys._getframe(1))
+        bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
+        return tensor
     records = (
         not bits & (NO_GRAD | INFERENCE)
         and op.differentiable
         and (tensor._rg or any(getattr(o, "_rg", False) for o in others))
     )
-    if bits <= NO_GRAD and not records and op.ufunc is not None and _quick(op, tensor, others):
-        frame = source.user_frame(sys._getframe(1))
-        bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
-        return tensor
     if bits & PROFILE:
         return recording.run_inplace(inplace, op, tensor, others, attrs)
     if state.interposers:
@@ -170,6 +189,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             )
         finally:
             state.interposers = outer
+    if shared.sparse is not None and sparse.among((tensor, *others)):
+        return _onto_sparse(op, tensor, others, attrs, records)
     inside = (
         bool(shared.batches) and batched.level_of_call(op, (tensor, *others), attrs) is not None
     )
@@ -179,6 +200,9 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         # what is plain has its history outside
         records = records and any([t._rg for t in (tensor, *others) if batched.is_logical(t)])
     check(tensor, op, records)
+    subclasses = shared.subclasses
+    if subclasses is not None and subclasses.among((tensor, *others)):
+        return subclasses.write(op, tensor, others, attrs, records)
     target = tensor  # what the kernel writes to
     if shared.lazy:
         others = tuple([lazy.resolved(o) if isinstance(o, Tensor) else o for o in others])
@@ -196,10 +220,10 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         args = interpret.prepare(op, (target, *others))
     except NotImplementedError:
         if op.differentiable:  # a comparison gives another dtype
-            _check_cast(interpret.common_dtype((tensor, *others)), tensor.dtype)
+            check_cast(interpret.common_dtype((tensor, *others)), tensor.dtype)
         raise
     kwargs = dict(zip(op.attrs, attrs, strict=True))
-    node = _node(op, target, args, attrs, kwargs, inside) if records else None
+    node = _node(op, target, args, attrs, inside) if records else None
     if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
         finish(None, _overwritten(op, tensor), tensor)
     hidden = _compute(op, target, args, attrs, kwargs)
@@ -216,6 +240,62 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     return tensor
 
 
+def _onto_sparse(op, tensor: Tensor, others: tuple, attrs: tuple, records: bool) -> Tensor:
+    """`inplace` where the tensor is sparse, which becomes the result of the op, or gets values of sparse ones."""
+    if tensor._rg and tensor.is_leaf and records:
+        raise RuntimeError(errors.LEAF_INPLACE)
+    if not sparse.is_sparse(tensor):
+        return _with_sparse(op, tensor, others, attrs, records)
+    refuse_inference(tensor)
+    op = getattr(op, "op", op)
+    out = interpret.general(op, (tensor, *others), attrs)
+    if not sparse.is_sparse(out) or out.shape != tensor.shape:
+        raise RuntimeError(
+            f"{op.public}_: the result of size {errors.size(out.shape)} and layout {out.layout} is not one that a "
+            f"tensor of size {errors.size(tensor.shape)} and layout {tensor.layout} can become"
+        )
+    check_cast(out.dtype, tensor.dtype)
+    if out.dtype is not tensor.dtype:
+        out = out.to(tensor.dtype)
+    tensor._array.assign(out._array)
+    _bumped(op, tensor)
+    if out._rg:
+        set_history(tensor, *edge(out))  # pyright: ignore[reportArgumentType]
+    return tensor
+
+
+def _with_sparse(op, tensor: Tensor, others: tuple, attrs: tuple, records: bool) -> Tensor:
+    """`inplace` on a dense tensor with sparse operands: a sum is added at their places, others are made dense."""
+    first: Any = others[0] if others else None
+    if (
+        op.ufunc == "add"
+        and not records
+        and sparse.is_sparse(first)
+        and not state.bits & FORWARD_AD
+    ):
+        check(tensor, op, records)
+        if first.shape != tensor.shape:
+            raise RuntimeError(
+                f"add_: expected the sparse tensor to have size {errors.size(tensor.shape)}, but got "
+                f"{errors.size(first.shape)}"
+            )
+        check_cast(interpret.common_dtype((tensor, first)), tensor.dtype)
+        before_write(tensor)
+        sparse.scattered(first._array, tensor._array)
+        _bumped(op, tensor)
+        return tensor
+    if op.ufunc not in ("add", "subtract") and getattr(op, "op", op).name != "copy":
+        kind = next(o.layout for o in others if sparse.is_sparse(o))
+        raise NotImplementedError(sparse.refusal(op.public + "_", kind))
+    dense = [o.to_dense() if sparse.is_sparse(o) else o for o in others]
+    return inplace(op, tensor, tuple(dense), attrs)
+
+
+def _bumped(op, tensor: Tensor) -> None:
+    frame = source.user_frame(sys._getframe(1))
+    bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
+
+
 def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
     """`inplace` on a tensor that is none of the batch, of tensors inside vmap: it has its history outside."""
 
@@ -228,17 +308,52 @@ def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
     return tensor
 
 
-def _quick(op, tensor: Tensor, others: tuple) -> bool:
+def inplace_scaled(op, tensor: Tensor, other: Any, factor: float) -> Tensor | None:
+    """``inplace(op, tensor, (factor * other,))`` where `_quick` would do; None elsewhere, with nothing written."""
+    array: Any = tensor._array
+    value: Any = getattr(other, "_array", None)
+    bits = state.bits if shared.active else 0
+    if (
+        bits > NO_GRAD
+        or value.__class__ is not np.ndarray
+        or value.shape != array.shape
+        or value.dtype is not array.dtype
+        or (other._rg and not bits)
+        or not _writable(op, tensor, bits)
+    ):
+        return None
+    if other is not tensor and in_the_way(op, tensor, other):
+        raise RuntimeError(errors.PARTIAL_OVERLAP)
+    getattr(np, op.ufunc)(array, value * factor, array)
+    frame = source.user_frame(sys._getframe(1))
+    bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
+    return tensor
+
+
+def _writable(op, tensor: Tensor, bits: int) -> bool:
+    """Whether a ufunc may simply write to `tensor`: a NumPy array of floats, no graph, no inference tensor."""
+    array = tensor._array
+    if array.__class__ is not np.ndarray or 0 in array.strides:
+        return False
+    dtype = array.dtype
+    if dtype is not _F4 and (
+        dtype not in dtypes.NP_FLOATING or (op.complex is False and dtype.kind == "c")
+    ):
+        return False
+    if tensor._ver is INFERENCE_STORAGE:
+        return False
+    if bits:
+        return True
+    view = tensor._view
+    return not (tensor._rg or (view is not None and view.base._rg))
+
+
+def _quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
     """Run a ufunc in place where nothing needs checking: no graph, one dtype, the shape of `tensor`."""
+    if not _writable(op, tensor, bits):
+        return False
     array = tensor._array
     dtype = array.dtype
-    if array.__class__ is not np.ndarray or dtype not in dtypes.NP_FLOATING or 0 in array.strides:
-        return False
-    if tensor._ver is INFERENCE_STORAGE or (op.complex is False and dtype.kind == "c"):
-        return False
-    view = tensor._view
-    if (tensor._rg or (view is not None and view.base._rg)) and not state.bits & NO_GRAD:
-        return False
     arrays = [array]
     for other in others:
         kind = other.__class__
@@ -251,20 +366,55 @@ def _quick(op, tensor: Tensor, others: tuple) -> bool:
         if (
             value.__class__ is not np.ndarray
             or value.dtype is not dtype
-            or (value.ndim and value.shape != array.shape)
+            or (value.shape != array.shape and value.ndim)
+            or (other._rg and not bits and op.differentiable)
+            or ((other is tensor or other._ver is tensor._ver) and in_the_way(op, tensor, other))
         ):
-            return False
-        if in_the_way(op, tensor, other):
             return False
         arrays.append(value)
     try:
-        getattr(np, op.ufunc)(*arrays, out=array)
+        function = getattr(np, op.ufunc)
+        if function in _BY_NAME:
+            function(*arrays, out=array)
+        else:
+            function(*arrays, array)  # `out=` costs as much as a small sum itself
     except TypeError:  # refused by the ufunc: the general way raises the error
         return False
     return True
 
 
-def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, inside: bool) -> Node:
+def _quick_formula(op, tensor: Tensor, others: tuple, attrs: tuple, bits: int) -> bool:
+    """The same for an elementwise op whose forward is no ufunc, on arrays of one shape."""
+    array: Any = tensor._array
+    dtype = array.dtype
+    if not op.elementwise or (dtype is not _F4 and dtype is not _F8) or op.hidden or op.n_out != 1:
+        return False
+    if op.check is not None or not _writable(op, tensor, bits):
+        return False
+    arrays = [array]
+    for other in others:
+        value: Any = getattr(other, "_array", None)
+        if (
+            value.__class__ is not np.ndarray
+            or value.dtype is not dtype
+            or value.shape != array.shape
+            or (other._rg and not bits)
+            or in_the_way(op, tensor, other)
+        ):
+            return False
+        arrays.append(value)
+    try:
+        raw = op.forward(kernels_of(array), *arrays, **dict(zip(op.attrs, attrs, strict=True)))
+    except Exception:  # the general way raises the error
+        return False
+    if raw.__class__ is not np.ndarray or raw.dtype is not dtype or raw.shape != array.shape:
+        return False
+    if raw is not array:
+        array[...] = raw
+    return True
+
+
+def _node(op, tensor: Tensor, args: tuple, attrs: tuple, inside: bool) -> Node:
     """The op's node; if a formula needs the old value of `tensor`, a copy of it is saved."""
     first = args[0]
     others = any(isinstance(a, Tensor) and a._rg for a in args[1:])
@@ -275,10 +425,7 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, inside: b
         first._rg = tensor._rg
         if tensor._rg:
             first._fn, first._nr = edge(tensor)
-    node = interpret.make_node(op, (first, *args[1:]), attrs, kwargs, inside)
-    if op.elementwise and len(op.tensors) > 1:
-        interpret.set_broadcast(node, args, tensor._array.shape)
-    return node
+    return interpret.make_node(op, (first, *args[1:]), attrs, tensor._array.shape, inside)
 
 
 def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
@@ -321,11 +468,11 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
         else:
             wrong = interpret.kernel_error(exc, op, args, attrs)
             if op.elementwise and isinstance(wrong, NotImplementedError):
-                _check_cast(dtypes.from_np(arrays[0].dtype), tensor.dtype)
+                check_cast(dtypes.from_np(arrays[0].dtype), tensor.dtype)
             raise wrong from None
     if op.hidden:
         raw, hidden = raw[0], raw[1:]
-    _check_cast(dtypes.from_np(raw.dtype), tensor.dtype)
+    check_cast(dtypes.from_np(raw.dtype), tensor.dtype)
     if raw.shape != array.shape:
         raise RuntimeError(
             f"output with shape {errors.size(array.shape)} doesn't match the broadcast shape {errors.size(raw.shape)}"
@@ -338,12 +485,12 @@ def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     return hidden
 
 
-def _check_cast(have: dtypes.dtype, want: dtypes.dtype) -> None:
+def check_cast(have: dtypes.dtype, want: dtypes.dtype) -> None:
     """RuntimeError if a result may not be converted to the dtype that it is written to."""
     if not dtypes.can_cast(have, want):
         raise RuntimeError(
-            f"result type {have.tensor_type.removesuffix('Tensor')} can't be cast to the desired output type "
-            f"{want.tensor_type.removesuffix('Tensor')}"
+            f"result type {have.scalar_type} can't be cast to the desired output type "
+            f"{want.scalar_type}"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tape import dtypes, errors, handed, lazy, saved, streams, views
+from ..tape import dtypes, errors, handed, lazy, override, saved, sparse, streams, views
 from ..tape.anomaly import stamp
 from ..tape.arrays import kernels_of
 from ..tape.device import stored
@@ -22,15 +22,18 @@ from ..tape.modes import (
     ANOMALY,
     FORWARD_AD,
     INFERENCE,
+    INFERENCE_LEAF,
     NO_GRAD,
     PROFILE,
     SAVED_HOOKS,
+    no_leaf_left,
     shared,
     state,
 )
-from ..tape.node import edge, next_seq, peek_seq
+from ..tape.node import next_seq, peek_seq
 from ..tape.recording import OP
 from ..tape.source import user_frame
+from ..tape.storage import INFERENCE as VERSIONLESS
 from ..tape.tensor import Tensor
 from . import overlays
 from . import vmap as batched
@@ -41,6 +44,8 @@ ndarray = np.ndarray
 def general(op, args: tuple, attrs: tuple) -> Any:
     """Run and record `op` on its tensor arguments (Tensors, numbers, None, or one list) and attributes."""
     bits = state.bits
+    if bits & INFERENCE_LEAF and no_leaf_left():
+        bits = state.bits
     if attrs:
         attrs = plain(attrs)
     if bits & PROFILE:  # written out here: `recording` is on the way of every op
@@ -68,15 +73,34 @@ def general(op, args: tuple, attrs: tuple) -> Any:
     other = batched.replacement(op) if shared.batches else None
     if other is not None and batched.level_of(args) is not None:
         return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
+    if shared.sparse is not None and not op.sparse and sparse.among(args):
+        return sparse_call(op, args, attrs)
     if bits & FORWARD_AD and handed.any_tangent(args):
         return handed.run_with_tangents(op, args, attrs)
-    return execute(op, prepare(op, args), attrs)
+    try:
+        prepared = prepare(op, args)
+    except TypeError:
+        if override.met(op.call, args):
+            return op.call(args, *attrs) if op.variadic else op.call(*args, *attrs)
+        raise
+    return execute(op, prepared, attrs)
+
+
+def sparse_call(op, args: tuple, attrs: tuple) -> Any:
+    """What the rule of `op` for sparse tensors gives; NotImplementedError where it has none."""
+    if op.on_sparse is not None:
+        out = op.on_sparse(args, *attrs) if op.variadic else op.on_sparse(*args, *attrs)
+        if out is not NotImplemented:
+            return out
+    given = args[0] if len(args) == 1 and args[0].__class__ in (list, tuple) else args
+    first = next(a for a in given if sparse.is_sparse(a))
+    raise NotImplementedError(sparse.refusal(op.public, first._array.pattern.layout))
 
 
 def elsewhere(op, args: tuple, attrs: tuple) -> Any:
     """Where the code that `write` writes for NumPy arrays ends: its counterpart for a device, or `general`."""
     cuda = shared.cuda
-    if cuda is not None and not op.variadic and not op.leaves_device:
+    if cuda is not None and not op.one_way:
         first = getattr(args[0], "_array", None)
         if first.__class__ is cuda.array:
             return (op.on_device or build_on_device(op))(*args, *attrs)
@@ -111,7 +135,10 @@ def operate(op, args: tuple, attrs: tuple, name: str) -> Any:
         if pair is None:
             return NotImplemented
         args = pair
-    return elsewhere(op, args, attrs) if isinstance(args[-1], OPERANDS) else NotImplemented
+    if isinstance(args[-1], OPERANDS):
+        return elsewhere(op, args, attrs)
+    method = getattr(Tensor, name)
+    return method(*args) if override.met(method, args) else NotImplemented
 
 
 def operate_reflected(op, args: tuple, attrs: tuple) -> Any:
@@ -176,7 +203,7 @@ def prepare(op, args: tuple) -> tuple:
             )
 
         return prepare(op, tuple(handed.scalar_tensor_like(a) for a in args))
-    if len({a._array.__class__ for a in tensors}) > 1 or tensors[0].is_cuda:
+    if len({a._array.__class__ for a in tensors}) > 1 or not tensors[0].is_cpu:
         args, tensors = _one_device(op, args, tensors)
     if op.check is not None and (refusal := op.check(args)) is not None:
         raise refusal
@@ -184,7 +211,7 @@ def prepare(op, args: tuple) -> tuple:
         a._array.dtype in dtypes.COMPLEXES if isinstance(a, Tensor) else isinstance(a, complex)
         for a in args
     ):
-        kind = common_dtype(args).tensor_type.removesuffix("Tensor")
+        kind = common_dtype(args).scalar_type
         raise NotImplementedError(f"\"{op.public}_cpu\" not implemented for '{kind}'")
     if op.promote in ("same", "float", "number"):
         return _one_dtype(op, args)
@@ -236,8 +263,11 @@ def _public(op, i: int) -> str:
 
 def _one_device(op, args, tensors):
     """0-dim CPU tensors go to the others' device; anything else must be together."""
-    devices = {t.device for t in tensors if t._array.ndim or t.is_cuda}
+    devices = {t.device for t in tensors if t._array.ndim or not t.is_cpu}
     if len(devices) > 1:
+        if any([d.type == "meta" for d in devices]):
+            other = next(d for d in devices if d.type != "meta")
+            raise RuntimeError(f"Tensor on device {other} is not on the expected device meta!")
         cuda, *rest = sorted(devices, key=lambda d: d.type != "cuda")
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {cuda} and {rest[0]}!"
@@ -299,6 +329,8 @@ class Number:
 
 def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
     """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
+    if compute is None and shared.subclasses is not None and shared.subclasses.among(args):
+        return shared.subclasses.call(op, args, attrs)
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
         if not op.view and batched.alike_outside(level, op, args, attrs):
             return run_outside(level, op, args, attrs)
@@ -334,6 +366,9 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
             run = op.forward
             raw = run(xp, arrays, **kwargs) if op.variadic else run(xp, *arrays, **kwargs)
     except Exception as exc:
+        if op.float8 and any([getattr(a, "dtype", None) in dtypes.FLOAT8 for a in arrays]):
+            wide = [a.to(dtypes.float32) if isinstance(a, Tensor) else a for a in args]
+            return compute_raw(op, tuple(wide), attrs)
         raise kernel_error(exc, op, args, attrs) from None
     hidden = ()
     if op.hidden:
@@ -380,10 +415,14 @@ def record(op, args: tuple, attrs: tuple, raw: Any, hidden: tuple, inside: bool 
 
     inside: of a vmap, where only logical tensors have a history (that of others is recorded with the physical ones).
     """
+    outs = [Tensor._make(raw)] if op.n_out == 1 else [Tensor._make(r) for r in raw]
+    return connect(op, args, attrs, outs, hidden, inside)
+
+
+def connect(op, args: tuple, attrs: tuple, outs: list, hidden: tuple, inside: bool = False) -> Any:
+    """Give the results of `op`, Tensors without history, theirs; see `record`."""
     first = next(a for a in args if isinstance(a, Tensor))
-    kwargs = dict(zip(op.attrs, attrs, strict=True))
     single = op.n_out == 1
-    outs = [Tensor._make(raw)] if single else [Tensor._make(r) for r in raw]
     node = None
     if not state.bits & (NO_GRAD | INFERENCE) and op.differentiable:
         diff = [
@@ -394,16 +433,21 @@ def record(op, args: tuple, attrs: tuple, raw: Any, hidden: tuple, inside: bool 
             and (op.vjp or op.variadic or op.tensors[i] in op.formulas)
             and (not inside or batched.is_logical(a))
         ]
+        if diff and state.bits & INFERENCE_LEAF and not op.copies and _by_inference(args):
+            diff = []
         if diff:
-            node = make_node(op, args, attrs, kwargs, inside)
+            node = make_node(op, args, attrs, outs[0]._array.shape if single else (), inside)
             finish_node(node, outs, hidden)
-            if op.elementwise and len(op.tensors) > 1:
-                set_broadcast(node, args, outs[0]._array.shape)
     if op.view and single:
         views.attach(outs[0], first, op, attrs, node)
     elif op.view:
         attach_outputs(op, attrs, first, outs, node)
     return outs[0] if single else tuple(outs)
+
+
+def _by_inference(args: tuple) -> bool:
+    """Whether all operands are inference tensors; a number stands for a tensor that is none."""
+    return all([isinstance(a, Tensor) and a._ver is VERSIONLESS for a in args if a is not None])
 
 
 def attach_outputs(op, attrs: tuple, source: Tensor, outs: list, node) -> None:
@@ -440,34 +484,16 @@ def _wrapped(value, dtype) -> int:
     return value - 2**info.bits if value > info.max else value
 
 
-def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False):
-    """A node for `op` with edges, saved arguments and attributes; `finish_node` adds what comes from the outputs."""
-    on_cpu = shared.cuda is None or not any(isinstance(a, Tensor) and a.is_cuda for a in args)
-    node = object.__new__(op.node_class if on_cpu else op.device_node_class)
+def make_node(op, args: tuple, attrs: tuple, shape: tuple, inside: bool = False):
+    """A node for `op` with edges, saved arguments and attributes; `finish_node` adds what comes from the outputs.
+
+    shape: of the result.
+    """
+    node = object.__new__(_node_class(op, args))
     node.extra = None
     values = [_kept(op, a, args) if isinstance(a, Number) else a for a in args]
-    edges = []
-    for i, a in enumerate(values):
-        takes = isinstance(a, Tensor) and (
-            op.vjp is not None or op.variadic or op.tensors[i] in op.formulas
-        )
-        takes = takes and (not inside or batched.is_logical(a))
-        edges.append(edge(a) if takes else (None, 0))
-    _set_edges(node, edges)
-    if not op.variadic:
-        for i, name in enumerate(op.tensors):
-            if name in op.saved_tensors:
-                users = op.users[name]
-                used = any(edges[k][0] is not None for k, t in enumerate(op.tensors) if t in users)
-                saved.save_input(node, name, values[i] if used else None)
-            if name in op.saved_shapes:
-                setattr(node, "n_" + name, getattr(values[i], "shape", ()))
-    elif "tensors" in op.saved_tensors:
-        node.s_tensors, node.v_tensors = tuple(values), saved.DIRECT
-    elif op.saved_shapes:
-        node.n_tensors = tuple(v._array.shape for v in values)
-    for name in op.saved_attrs:
-        setattr(node, "a_" + name, kwargs[name])
+    takes = [isinstance(a, Tensor) and (not inside or batched.is_logical(a)) for a in values]
+    node.connect(takes, shape, values, *attrs)
     if op.leaves_device and shared.cuda is not None:
         streams.stamp(node, args)  # if the result is on the CPU
     node.seq = next_seq()
@@ -476,6 +502,18 @@ def make_node(op, args: tuple, attrs: tuple, kwargs: dict, inside: bool = False)
     if state.bits & ANOMALY:
         stamp(node)
     return node
+
+
+def _node_class(op, args: tuple) -> type:
+    """The node class whose `run` tries the kernels of the device that the arguments are on."""
+    for a in args:
+        if isinstance(a, Tensor) and a._array.__class__ is not ndarray:
+            where = a.device.type
+            if where == "meta":
+                return op.formula_node_class
+            if where == "cuda":
+                return op.device_node_class
+    return op.node_class
 
 
 def _kept(op, number: Number, args: tuple) -> Any:
@@ -488,15 +526,7 @@ def _kept(op, number: Number, args: tuple) -> Any:
 
 
 HALF_TYPES = (dtypes.float16, dtypes.bfloat16)
-
-
-def _set_edges(node, edges) -> None:
-    if hasattr(type(node), "edge_list"):
-        node.edge_list = tuple(edges)
-        return
-    for i, (target, nr) in enumerate(edges):
-        setattr(node, f"e{i}", target)
-        setattr(node, f"i{i}", nr)
+FLOAT8_TYPES = frozenset([dtypes.BY_NP[d] for d in dtypes.FLOAT8])
 
 
 def finish_node(node, outs: list, hidden: tuple) -> None:
@@ -519,13 +549,6 @@ def finish_node(node, outs: list, hidden: tuple) -> None:
         saved.pack_arrays(node)
 
 
-def set_broadcast(node, args, shape: tuple) -> None:
-    """Remember the shapes of broadcast arguments, so that their gradients are summed back."""
-    for i, a in enumerate(args):
-        own = a._array.shape if isinstance(a, Tensor) else shape
-        setattr(node, f"b{i}", own if own != shape else None)
-
-
 def plain(attrs: tuple) -> tuple:
     """Attributes, which are never tensors: a tensor that is given for one counts as the number that it holds."""
     if any([isinstance(a, Tensor) for a in attrs]):
@@ -538,6 +561,8 @@ def failed(exc: Exception, op, args: tuple, attrs: tuple) -> Any:
     known = plain(attrs)
     if known is not attrs:
         return op.call(*args, *known)
+    if op.float8 and any([getattr(a, "dtype", None) in FLOAT8_TYPES for a in args]):
+        return general(op, args, attrs)
     raise kernel_error(exc, op, tuple(args[0]) if op.variadic else args, attrs) from None
 
 
@@ -554,16 +579,17 @@ def kernel_error(exc: Exception, op, args: tuple, attrs: tuple) -> Exception:
             found = errors.broadcast(first, other)
             if found is not None:
                 return found
-    if errors.no_kernel(exc) or (
-        isinstance(exc, TypeError)
-        and ("not supported for the input types" in str(exc) or "Wrong type (" in str(exc))
-    ):
+    float8 = any([isinstance(a, Tensor) and a.dtype in FLOAT8_TYPES for a in args])
+    wrong_type = isinstance(exc, TypeError) and (
+        float8 or "not supported for the input types" in str(exc) or "Wrong type (" in str(exc)
+    )
+    if errors.no_kernel(exc) or wrong_type:
         first = next((a for a in args if isinstance(a, Tensor)), None)
-        kind = first.dtype.tensor_type.removesuffix("Tensor") if first is not None else "?"
+        kind = first.dtype.scalar_type if first is not None else "?"
         return NotImplementedError(f"\"{op.public}\" not implemented for '{kind}'")
     if errors.wrong_out(exc):
         have, want = (
-            dtypes.BY_NP[d].tensor_type.removesuffix("Tensor")
+            dtypes.BY_NP[d].scalar_type
             for d in (exc.from_, exc.to)  # type: ignore[attr-defined]
         )
         return RuntimeError(f"result type {have} can't be cast to the desired output type {want}")

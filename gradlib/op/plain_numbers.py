@@ -35,7 +35,7 @@ def plain_number(value, dtype: dtypes.dtype) -> Any:
         if dtype.category == dtypes.FLOATING and low <= value <= high:
             return value
     elif value.__class__ is int:
-        if dtype.category == dtypes.FLOATING and -SMALL <= value <= SMALL:
+        if dtype.category == dtypes.FLOATING and -SMALL <= value <= SMALL and dtype.itemsize > 1:
             return float(value)
         return _plain_integer(value, dtype)
     elif isinstance(value, Tensor):

@@ -8,7 +8,7 @@ from typing import Any
 from ..tape import handed, modes, saved, views
 from ..tape.dtypes import DIFFERENTIABLE
 from ..tape.memory import extent, key
-from ..tape.modes import FORWARD_AD, shared, state
+from ..tape.modes import FORWARD_AD, NO_GRAD, shared, state
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
 from . import interpret
@@ -176,20 +176,31 @@ def _laid_out(base: Any, whole: Tensor, steps: tuple) -> Tensor:
     return moved
 
 
-def _push_outside(tensor: Tensor, tangent: Tensor) -> None:
-    """Inside vmap: what holds the values of all entries has been written to, so its tangent is another one, too."""
+def _push_outside(tensor: Tensor, tangent: Tensor) -> bool:
+    """Inside vmap: what holds the values of all entries has been written to, so its tangent is another one, too.
+
+    Whether `tensor` has been given an entry of that: what vmap returns shares it then, as it shares the values.
+    """
     level = tensor._array.level
     physical, has = level.part(tensor)
-    if tangent_of(physical) is not None:
-        if not has and level.part(tangent)[1]:
-            # all entries share the value of a dual tensor that was made inside, but not its tangent
-            set_tangent(physical, tangent)
-            return
-        pushed = level.full(tangent) if has else level.part(tangent)[0]
-        with batched.Physically(level):
-            set_tangent(physical, pushed)
-            if tensor._mirrored is not None:
-                tensor._mirrored = tangent_of(physical)
+    if tangent_of(physical) is None:
+        return False
+    if not has and level.part(tangent)[1]:
+        # all entries share the value of a dual tensor that was made inside, but not its tangent
+        set_tangent(physical, tangent)
+        return False
+    pushed = level.full(tangent) if has else level.part(tangent)[0]
+    with batched.Physically(level):
+        set_tangent(physical, pushed)
+        if tensor._mirrored is not None:
+            tensor._mirrored = tangent_of(physical)
+    holder = tensor if tensor._view is None else forward_base(tensor._view)[0]
+    if getattr(holder, "_mirrored", None) is None or _requires_grad(tangent):
+        return False
+    if holder._tangent is not None and _requires_grad(holder._tangent):
+        return False  # it has a history inside
+    holder._mirrored = tangent  # not that of all entries: the next look gives it a part of theirs
+    return True
 
 
 def _writable(have: Tensor, tangent: Tensor) -> bool:
@@ -201,6 +212,16 @@ def _writable(have: Tensor, tangent: Tensor) -> bool:
     return batched.holds(have, tangent)
 
 
+def _as_history(have: Tensor | None, tangent: Tensor) -> Tensor:
+    """Under no_grad a write leaves the history as it was, of the tangent as of the value: that of `have`, if any."""
+    if have is None or not have._rg or not state.bits & NO_GRAD:
+        return tangent
+    with modes.Flag(FORWARD_AD, False):
+        with modes.Flag(NO_GRAD, False):
+            kept = have.clone()
+        return kept.copy_(tangent)
+
+
 def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     """The tangent of `tensor` after an in-place op; views of the same memory see it, as they see the values.
 
@@ -209,19 +230,19 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     """
     if tangent is not None:
         if tensor._array.__class__ is batched.Logical:
-            _push_outside(tensor, tangent)
+            if _push_outside(tensor, tangent):
+                return
         else:
             tangent = batched.shared_value(tangent)
     view = tensor._view
     if tangent is not None and tangent._array.dtype != tensor._array.dtype:
         with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
             tangent = tangent.to(tensor.dtype)
-    if view is None:
-        own_tangent(tensor, tangent)
-        return
-    if view.__class__ is DualView:
-        have = own_tangent_of(view)
-        if have is None or tangent is None or not _writable(have, tangent):
+    if view is None or view.__class__ is DualView:
+        have = own_tangent_of(tensor if view is None else view)
+        if tangent is not None:
+            tangent = _as_history(have, tangent)
+        if view is None or have is None or tangent is None or not _writable(have, tangent):
             own_tangent(tensor, tangent)
         else:  # views that custom Functions returned may have parts of it
             with modes.Flag(FORWARD_AD, False):
@@ -236,7 +257,8 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
             whole = batched.zeros_within(Tensor._make(base._array), tangent)
         else:
             if base._tangent_copied is not whole or _requires_grad(whole):
-                whole = whole.clone()
+                with modes.Flag(NO_GRAD, False):  # see `_as_history`
+                    whole = whole.clone()
             if tangent is not None and not batched.holds(whole, tangent):
                 whole = whole + batched.zeros_within(whole, tangent)
         if batched.is_logical(tangent) and not batched.is_logical(whole):
@@ -366,7 +388,7 @@ def _fresh(tangent: Tensor, given: list) -> bool:
         if tangent._view is not None or any([tangent is t for t in given]):
             return False
         array = tangent._array
-        if 0 in array.strides and array.size > 1:
+        if array.__class__ is shared.sparse or (0 in array.strides and array.size > 1):
             return False
         if array.__class__ is not batched.Logical:
             return all([t is None or key(t._array) != key(array) for t in given])
@@ -484,7 +506,7 @@ def _derived(op, args, attrs, tangents, outs) -> list:
 
     recording = modes.is_grad_enabled() and any(isinstance(a, Tensor) and a._rg for a in args)
     live = [i for i, t in enumerate(tangents) if t is not None]
-    with modes.Flag(modes.NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
+    with modes.Flag(NO_GRAD, False), modes.Flag(modes.SAVED_HOOKS, False):
         # one alias for each argument, so that a tensor that is two arguments counts as two
         fresh = [_fresh_argument(a, i in live, recording) for i, a in enumerate(args)]
         again = op.call(fresh, *attrs) if op.variadic else op.call(*fresh, *attrs)
@@ -517,7 +539,11 @@ def _fresh_argument(value: Any, live: bool, recording: bool) -> Any:
     if recording:
         if not live:
             return value
-        return traced_ops.alias(value) if value._rg else batched.apart(value).requires_grad_()
+        # inside vmap, what is plain has its history outside: also then all arguments have to be recorded here
+        plain = batched.active() is not None and not batched.is_logical(value)
+        if value._rg and not plain:
+            return traced_ops.alias(value)
+        return batched.apart(value).requires_grad_()
     if live and value.is_inference():
         return Tensor._make(value._array).requires_grad_()
     fresh = batched.apart(value) if live or value._rg else value

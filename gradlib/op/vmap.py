@@ -52,6 +52,10 @@ class Logical(Valueless):
         array = self.physical._array
         return array if array.__class__ is np.ndarray else array.get()
 
+    def on(self, physical: Tensor) -> Logical:
+        """The same entry of another tensor with the values of all entries."""
+        return wrap(self.level, physical, self.batched)
+
 
 def wrap(level: BatchLevel, physical: Tensor, batched: bool = True) -> Logical:
     """The logical array of a physical tensor (batch first)."""

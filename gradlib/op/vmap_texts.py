@@ -22,6 +22,7 @@ PLACES = (
     "vmap: {} counts places in memory, but an entry of the batch lies in the memory of all entries where vmap runs "
     "entry by entry. Please clone() it first."
 )
+OUTSIDE = "vmap: {} from place {} to {} reaches beyond the memory of one entry of the batch."
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
     "a boolean mask."

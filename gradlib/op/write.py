@@ -15,17 +15,18 @@ from types import FunctionType
 
 import numpy as np
 
-from ..tape import dtypes, views
+from ..tape import dtypes, override, views
 from ..tape.layout import follow, in_order
 from ..tape.modes import shared, state
 from ..tape.node import edge, next_seq, unrecorded_edge
-from ..tape.saved import save_result
+from ..tape.saved import DIRECT, save_result
 from ..tape.source import LIBRARY, learn, user_frame
 from ..tape.storage import share, version_of
 from ..tape.tensor import Tensor
 from . import formulas, interpret, overlays
 from .expose import apart, out_writer
 from .write_node import compile_code, node_class
+from .write_record import Recorder, deeper, keep_list
 
 
 def prepare(op) -> None:
@@ -35,6 +36,7 @@ def prepare(op) -> None:
     published under many names (function, method, operator) gets the code in one place.
     """
     op.call = FunctionType(_first_call.__code__, {"build": build, "op": op}, op.name)
+    op.call.__dict__["asks"] = True  # `interpret.general` does, where it fails
 
 
 def _first_call(*args, **kwargs):
@@ -56,17 +58,25 @@ def build(op) -> None:
             raise TypeError(
                 f"op {op.name}: generated code uses the names {sorted(taken)}; call these arguments otherwise"
             )
-        write = _call_general if op.leaves_device else _call_variadic if op.variadic else write_call
+        write = (
+            _call_general
+            if op.leaves_device or op.sparse
+            else _call_variadic
+            if op.variadic
+            else write_call
+        )
         made = write(op, names)
         call = op.call
         call.__globals__.update(names)
         overlays.hold(call.__globals__, overlay, op, "forward")
-        call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+        runs = override.running(call)
+        for fn in (call, runs):
+            fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
         op.number_first = names.get("number_first")
         op.built = names["node_class"]
-        call.__code__ = made.__code__
+        runs.__code__ = made.__code__
         for made in op.operators:
-            _become_operator(made, call)
+            _become_operator(made, runs)
 
 
 def operator(op, name: str, reflected: bool = False) -> FunctionType:
@@ -78,7 +88,7 @@ def operator(op, name: str, reflected: bool = False) -> FunctionType:
     made = FunctionType(_first_operator.__code__, names | {"reflected": reflected}, name)
     op.operators.append(made)
     if op.built is not None:
-        _become_operator(made, op.call)
+        _become_operator(made, override.running(op.call))
     return made
 
 
@@ -89,7 +99,6 @@ def _first_operator(*args):
 
 
 def _become_operator(made: FunctionType, call) -> None:
-
     names = made.__globals__
     if names["reflected"]:
         general = interpret.operate_reflected
@@ -104,6 +113,7 @@ def _become_operator(made: FunctionType, call) -> None:
     overlays.hold(names, _overlay_on_numpy(op), op, names["operator_name"], names["reflected"])
     if "number_second" in names:
         names["number_second"] = FunctionType(names["number_second"].__code__, names)
+    made = override.running(made)
     made.__defaults__, made.__kwdefaults__ = call.__defaults__, call.__kwdefaults__
     made.__code__ = call.__code__
 
@@ -164,7 +174,15 @@ def names_for(op, made_class: type) -> dict:
         "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": interpret.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.bare if _lays_out(op) else op.forward,
-        "follow": follow,
+        "follow": follow, **on_device(op),
+    }  # fmt: skip
+
+
+def on_device(op) -> dict:
+    """How the code for NumPy arrays finds that for a device's, which is written when it is first needed."""
+    return {
+        "on_device": op.on_device, "on_device_number_first": op.on_device_number_first,
+        "device_array": None if op.on_device is None else shared.cuda.array,
     }  # fmt: skip
 
 
@@ -178,7 +196,7 @@ def _lays_out(op) -> bool:
     return bool(op.channels_last) and op.n_out == 1
 
 
-class _Writer:
+class _Writer(Recorder):
     """Writes the call of one op for one choice of which arguments are tensors and which are Python numbers.
 
     device: for arrays of a device; they must lie on the current one, and nodes remember its current stream.
@@ -186,11 +204,12 @@ class _Writer:
     """
 
     def __init__(self, op, numbers: tuple = (), device: bool = False, overlaid: bool = False):
-        self.op, self.numbers, self.device, self.overlaid = op, numbers, device, overlaid
+        super().__init__(op)
+        self.numbers, self.device, self.overlaid = numbers, device, overlaid
         self.place = [*_PLACE, "node_.stream = lane(here_)"] if device else _PLACE
         self.tensors = [t for t in op.tensors if t not in numbers]
         self.required = [t for t in self.tensors if t not in op.optional]
-        self.diff = [t for t in self.tensors if op.vjp is not None or t in op.formulas]
+        self.diff = [t for t in self.diff if t in self.tensors]
         self.args = "".join(t + ", " for t in op.tensors)
         self.attrs = "".join(a + ", " for a in op.attrs)
         self.general = f"return general(op, ({self.args}), ({self.attrs}))"
@@ -237,7 +256,14 @@ class _Writer:
             others = [t for t in others if t not in op.fixed]
             tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in others]
             tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in given]
-        lines.append(f"if {' or '.join(tests)}: {self.general}")
+        lines.append(f"if {' or '.join(tests)}:")
+        if not self.device and not op.leaves_device:
+            there = [f"a_{t}.__class__ is device_array" for t in self.required]
+            there += [f"({t} is None or a_{t}.__class__ is device_array)" for t in given]
+            call = "on_device_number_first" if op.tensors[0] in self.numbers else "on_device"
+            test = f"    if on_device is not None and {' and '.join(there)}"
+            lines.append(f"{test}: return {call}({self.args}{self.attrs})")
+        lines.append(f"    {self.general}")
         if self.device:
             away = [f"a_{t}.data.device_id != here_" for t in self.required]
             away += [f"{t} is not None and a_{t}.data.device_id != here_" for t in given]
@@ -278,7 +304,7 @@ class _Writer:
             target = "*rs_" + "".join(f", h_{h}" for h in op.hidden)
         call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
         if self.overlaid:
-            lines = ["try:", *_deeper(_overlaid(target, f"(xp, {arrays}{attrs})", call))]
+            lines = ["try:", *deeper(_overlaid(target, f"(xp, {arrays}{attrs})", call))]
         else:
             lines = [f"try: {target} = {call}"]
         lines += [
@@ -315,7 +341,7 @@ class _Writer:
         return [
             *lines,
             f"if record_ and ({test}):",
-            *_deeper(record),
+            *deeper(record),
             "else: out_._rg = False; out_._fn = None",
             *plain,
         ]
@@ -347,7 +373,7 @@ class _Writer:
             record = [*self.node(), *self.place]
             if op.n_out is None:
                 record.append("node_.n_out = len(rs_)")
-            lines += [f"if record_ and ({test}):", *_deeper(record)]
+            lines += [f"if record_ and ({test}):", *deeper(record)]
         lines += [
             "for r_ in rs_:",
             "    if r_.__class__ is not ndarray: r_ = asarray(r_)",
@@ -371,48 +397,22 @@ class _Writer:
         return [*lines, "return tuple(outs_)"]
 
     def node(self) -> list[str]:
-        """Make the node: edges, saved arguments, shapes."""
-        op, lines = self.op, ["node_ = new(node_class)"]
-        for i, name in enumerate(op.tensors):
-            if name not in self.diff:
-                lines.append(f"node_.e{i} = None")
-                continue
-            lines += [
-                f"if {self.requires(name)}:",
-                f"    e_ = {name}._fn",
-                f"    if e_ is None: node_.e{i}, node_.i{i} = unrecorded_edge({name})",
-                f"    else: node_.e{i} = e_; node_.i{i} = {name}._nr",
-                f"else: node_.e{i} = None",
-            ]
-        for name in op.saved_tensors:
-            lines += self.save_argument(name)
-        lines += [f"node_.h_{name} = h_{name}" for name in op.saved_hidden]
-        lines += [f"node_.a_{name} = {name}" for name in op.saved_attrs]
-        lines += [
-            f"node_.n_{t} = "
-            + (self.optional(t, f"a_{t}.shape", "()") if t in self.tensors else "()")
-            for t in op.saved_shapes
-        ]
-        return lines + self.broadcast()
+        """Make the node."""
+        hidden = [f"node_.h_{name} = h_{name}" for name in self.op.saved_hidden]
+        return ["node_ = new(node_class)", *self.keep(), *hidden]
 
-    def save_argument(self, name: str) -> list[str]:
-        """Save it if a formula that needs it will run."""
-        op = self.op
-        code = [f"node_.s_{name} = {name}; node_.v_{name} = -1"]
-        if name in self.tensors:
-            version = f"v_ if v_.__class__ is int else version_of({name}, True)"
-            code = [f"v_ = {name}._ver", f"node_.s_{name} = {name}; node_.v_{name} = {version}"]
-            if name in op.optional:
-                code = [
-                    f"if {name} is None: node_.s_{name} = None; node_.v_{name} = -1",
-                    "else:",
-                    *_deeper(code),
-                ]
-        users = [t for t in self.diff if t in op.users[name]]
-        if set(users) >= set(self.diff):
+    def save(self, name: str) -> list[str]:
+        if name not in self.tensors:
+            return [f"node_.s_{name} = {name}; node_.v_{name} = {DIRECT}"]
+        version = f"v_ if v_.__class__ is int else version_of({name}, True)"
+        code = [f"v_ = {name}._ver", f"node_.s_{name} = {name}; node_.v_{name} = {version}"]
+        if name not in self.op.optional:
             return code
-        test = " or ".join(f"node_.e{op.tensors.index(t)} is not None" for t in users) or "False"
-        return [f"if {test}:", *_deeper(code), f"else: node_.s_{name} = None; node_.v_{name} = -1"]
+        nothing = f"if {name} is None: node_.s_{name} = None; node_.v_{name} = {DIRECT}"
+        return [nothing, "else:", *deeper(code)]
+
+    def shape(self, name: str) -> str:
+        return self.optional(name, f"a_{name}.shape", "()") if name in self.tensors else "()"
 
     def save_result(self) -> list[str]:
         return [
@@ -421,10 +421,7 @@ class _Writer:
         ]
 
     def broadcast(self) -> list[str]:
-        """Remember the shapes of arguments that were broadcast."""
         op = self.op
-        if not op.elementwise or len(op.tensors) == 1:
-            return []
         clear = "; ".join(f"node_.b{i} = None" for i in range(len(op.tensors)))
         if len(self.tensors) == 1:
             return [clear]
@@ -448,10 +445,6 @@ def _overlaid(target: str, arguments: str, declared: str) -> list[str]:
         f"if raw_ is NotImplemented: raw_ = {declared}",
         f"{target} = raw_",
     ]
-
-
-def _deeper(lines: list[str]) -> list[str]:
-    return [indent(line, "    ") for line in lines]
 
 
 def _mode(general: str, arrays: bool = False) -> list[str]:
@@ -504,16 +497,15 @@ def _call_variadic(op, names: dict):
         return _call_general(op, names)
     attrs = "".join(a + ", " for a in op.attrs)
     general = f"return general(op, (tensors,), ({attrs}))"
-    record = ["node_ = new(node_class); node_.edge_list = tuple([edge(t_) for t_ in tensors])"]
-    record += [f"node_.a_{name} = {name}" for name in op.saved_attrs]
-    record += ["node_.n_tensors = tuple([a_.shape for a_ in arrays_])"] if op.saved_shapes else []
+    kept = keep_list(op, "edge(t_) for t_ in tensors", "a_.shape for a_ in arrays_")
+    record = ["node_ = new(node_class)", *kept]
     same = (
         "for a_ in arrays_:\n    if a_.__class__ is not ndarray or a_.dtype is not d_: " + general
     )
     given = f"xp, arrays_{''.join(f', {a}={a}' for a in op.attrs)}"
     kernel = [f"try: r_ = kernel({given})"]
     if overlays.HELD in names:
-        kernel = ["try:", *_deeper(_overlaid("r_", f"({given})", f"kernel({given})"))]
+        kernel = ["try:", *deeper(_overlaid("r_", f"({given})", f"kernel({given})"))]
     lines = [
         "try: arrays_ = [t_._array for t_ in tensors]",
         "except (AttributeError, TypeError): " + general,
@@ -528,7 +520,7 @@ def _call_variadic(op, names: dict):
         *(
             [
                 "if record_ and any([t_._rg for t_ in tensors]):",
-                *_deeper([*record, *_PLACE, "out_._rg = True; out_._fn = node_"]),
+                *deeper([*record, *_PLACE, "out_._rg = True; out_._fn = node_"]),
                 "else: out_._rg = False; out_._fn = None",
             ]
             if op.differentiable

@@ -13,7 +13,7 @@ from ..tape.arrays import backend_for
 from ..tape.modes import shared
 from . import formulas, interpret, overlays
 from .registry import REGISTRY
-from .write import BUILDING, names_for, write_call
+from .write import BUILDING, names_for, on_device, write_call
 
 
 def build_on_device(op):
@@ -24,7 +24,14 @@ def build_on_device(op):
             made = write_call(op, names, device=True)
             op.on_device_number_first = names.get("number_first")
             op.on_device = made
+            _tell(op)
         return op.on_device
+
+
+def _tell(op) -> None:
+    """Let the code for NumPy arrays, which is asked first, call that for a device."""
+    for fn in (op.call, *op.operators):
+        fn.__globals__.update(on_device(op))
 
 
 def forget_device_code() -> None:
@@ -33,6 +40,7 @@ def forget_device_code() -> None:
     formulas.forget_kernels()
     for op in REGISTRY.values():
         op.on_device = op.on_device_number_first = op.built_for_device = None
+        _tell(op)
 
 
 def _names(op) -> dict:

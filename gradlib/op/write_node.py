@@ -15,10 +15,11 @@ from typing import Any
 from ..tape import saved
 from ..tape.arrays import backend_for
 from ..tape.dtypes import HALVES
+from ..tape.modes import DIFFERENTIATED
 from ..tape.node import Node, VariadicNode, deliver
 from ..tape.source import GENERATED
 from ..tape.storage import Storage
-from . import formulas, overlays
+from . import formulas, overlays, write_record
 from .signature import parameters
 
 SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
@@ -42,7 +43,7 @@ def node_class(op) -> type[Node]:
     slots += [f"n_{name}" for name in op.saved_shapes]
     body = {
         "op": op, "node_name": op.node_name, "__module__": __name__, "gradients": formulas.gradients,
-        "release": _release(op),
+        "release": _release(op), "connect": _first_connect,
     }  # fmt: skip
     if op.n_out is None:
         slots.append("n_out")  # known when it has run
@@ -75,9 +76,17 @@ def device_node_class(op) -> type[Node]:
     return type(base.__name__, (base,), body)
 
 
+def formula_node_class(op) -> type[Node]:
+    """The node class for arrays without kernels of their own: `run` does not try the overlay that the base has."""
+    body: dict = {"__slots__": ()}
+    if op.differentiable:
+        body["run"] = formula_run(op)
+    return type(op.node_class.__name__, (op.node_class,), body)
+
+
 def _gradients_on_device(node, grads, traced):
-    """The formulas, which `write_traced` may have written out for the base; for a watcher what runs without him."""
-    if traced and formulas.watched():
+    """The formulas, which `write_traced` may have written out for the base, unless the kernel may run."""
+    if traced is not DIFFERENTIATED:
         return formulas.gradients(node, grads, traced)
     return node.op.node_class.gradients(node, grads, traced)
 
@@ -122,6 +131,14 @@ def _edges(op, n: int) -> dict:
     text = f"def edges(self):\n    return ({pairs})\n\ndef targets(self):\n    return ({nodes})\n"
     names = compile_code(op, "edges", text, {})
     return {key: names[key] for key in ("edges", "targets")}
+
+
+def _first_connect(node, *given):
+    """`connect` of a node class until the general way first needs it."""
+    op = node.op
+    names = compile_code(op, "record", write_record.connect(op), dict(write_record.NAMES))
+    op.node_class.connect = names["connect"]
+    node.connect(*given)
 
 
 def _release(op):

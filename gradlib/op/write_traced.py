@@ -11,7 +11,7 @@ from textwrap import indent
 from typing import Any
 
 from ..tape import saved
-from ..tape.modes import state
+from ..tape.modes import DIFFERENTIATED, state
 from ..tape.storage import Storage
 from . import formulas, overlays
 from .dependence import depend
@@ -20,7 +20,7 @@ from .write_node import compile_code, is_current
 _NAMES = {
     "state": state, "traced_ops": formulas.traced_ops, "unpack_tensor": saved.unpack_tensor,
     "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients, "depend": depend, "UNSET": object(),
-    "Storage": Storage, "watched": formulas.watched,
+    "Storage": Storage, "DIFFERENTIATED": DIFFERENTIATED,
 }  # fmt: skip
 _FREE = {"g", "gs", "F"}  # known without asking the node
 
@@ -45,10 +45,12 @@ def _formulas(op: Any) -> list[tuple[int, Any]]:
 def _body(op: Any) -> list[str]:
     every = [want for _, formula in _formulas(op) for want in formula.wants]
     shared = sorted({want for want in every if every.count(want) > 1} - _FREE)
-    # for a watcher runs what runs without him
-    watched = " or watched()" if overlays.on("numpy").vjp_of(op) is not None else ""
+    overlaid = (
+        overlays.on("numpy").vjp_of(op) is not None
+    )  # it runs unless the result is differentiated
+    other = "traced is not DIFFERENTIATED" if overlaid else "not traced"
     lines = [
-        f"if not traced or grads[0] is None{watched}: return general(node, grads, traced)",
+        f"if {other} or grads[0] is None: return general(node, grads, traced)",
         "g, gs, F, needed_ = grads[0], grads, traced_ops, state.needed",
         "".join(f"r{i}_ = " for i in range(len(op.tensors))) + "None",
         *(f"{want} = UNSET" for want in shared),

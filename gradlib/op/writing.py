@@ -7,9 +7,11 @@ touches one row. An `InPlace` pairs an op with a kernel that writes only what ch
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 
 from numpy import ndarray
 
+from ..tape import sparse
 from ..tape.lazy import is_lazy
 from ..tape.modes import FORWARD_AD, NO_GRAD, shared, state
 from ..tape.source import here
@@ -38,9 +40,23 @@ class InPlace:
         return inplace(self.op if plain else self, tensor, others, attrs)
 
 
+def on_copy(kernel: Callable) -> Callable:
+    """The forward function of a kernel that writes into its first array, `self`: it writes into a copy, row by row."""
+
+    @wraps(kernel)  # whose arguments are those of the op
+    def forward(xp, self, *others, **attrs):
+        out = xp.array(self, order="C")
+        kernel(xp, out, *others, **attrs)
+        return out
+
+    return forward
+
+
 def quiet(tensor: Tensor, *sources) -> bool:
     """Whether writing to `tensor` concerns no graph, mode or view: then a raw write and `wrote` are enough."""
     array = tensor._array
+    if shared.sparse is not None and sparse.among((tensor, *sources)):
+        return False
     if tensor._ver is INFERENCE or 0 in array.strides:
         return False
     if (
@@ -48,6 +64,8 @@ def quiet(tensor: Tensor, *sources) -> bool:
     ):  # `tensor` or a source may be one entry of a batch, whose array has no values
         return False
     if shared.lazy and any([is_lazy(t) for t in (tensor, *sources)]):
+        return False
+    if shared.subclasses is not None and shared.subclasses.among((tensor, *sources)):
         return False
     if array.__class__ is not ndarray and shared.cuda is not None and shared.cuda.elsewhere(array):
         return False  # dispatch makes the device of the tensor current

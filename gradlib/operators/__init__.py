@@ -4,6 +4,8 @@ from ..tape import handed
 from . import (
     facts,
     methods,
+    other_layouts,
+    removed,
     written,
 )
 from .create import data, filled, interchange, ranges
@@ -62,9 +64,11 @@ from .nn import (
     softmax,
     vision,
 )
-from .random import draw, samplers
+from .random import draw, implicit, samplers
 from .reduce import covariance, extrema, histogram, moments, norm, order, scan, sort, sums
 from .shape import arrange, copies, dims, expand, join, pad, reshape, slicing, split
+from .sparse import make
+from .sparse import methods as sparse_methods
 from .special import bessel, erf, gamma
 
 written.publish()

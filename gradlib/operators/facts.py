@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 from ..op.expose import PUBLIC, function
 from ..op.interpret import common_dtype
@@ -11,14 +10,6 @@ from ..op.plain_numbers import is_number
 from ..tape import dtypes
 from ..tape.tensor import Tensor
 from ..tape.untyped import storage_in
-
-
-def _asked(name: str, input: Any) -> Tensor:
-    if not isinstance(input, Tensor):
-        raise TypeError(
-            f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
-        )
-    return input
 
 
 @function("is_tensor")
@@ -72,7 +63,7 @@ def numel(input) -> builtins.int:
         >>> gradlib.numel(gradlib.zeros(2, 3))
         6
     """
-    return _asked("numel", input)._array.size
+    return input._array.size
 
 
 @function("is_signed")
@@ -92,7 +83,7 @@ def is_signed(input) -> builtins.bool:
         >>> gradlib.is_signed(gradlib.zeros(1, dtype=gradlib.uint8))
         False
     """
-    return _asked("is_signed", input).is_signed()
+    return input.is_signed()
 
 
 @function("is_inference")
@@ -112,7 +103,7 @@ def is_inference(input) -> builtins.bool:
         >>> gradlib.is_inference(gradlib.zeros(1))
         False
     """
-    return _asked("is_inference", input).is_inference()
+    return input.is_inference()
 
 
 @function("is_same_size")
@@ -132,7 +123,7 @@ def is_same_size(input, other) -> builtins.bool:
         >>> gradlib.is_same_size(gradlib.zeros(2, 1), gradlib.zeros(2))
         False
     """
-    return _asked("is_same_size", input)._array.shape == other._array.shape
+    return input._array.shape == other._array.shape
 
 
 @function("get_device")
@@ -152,7 +143,7 @@ def get_device(input) -> builtins.int:
         >>> gradlib.get_device(gradlib.zeros(1))
         -1
     """
-    return _asked("get_device", input).get_device()
+    return input.get_device()
 
 
 @function("typename")
@@ -249,4 +240,4 @@ def detach(input):
         >>> gradlib.detach(gradlib.ones(1, requires_grad=True))
         tensor([1.])
     """
-    return _asked("detach", input).detach()
+    return input.detach()

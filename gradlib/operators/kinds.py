@@ -13,11 +13,6 @@ from ..tape.modes import AUTOCAST, state
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
 
-def kind_name(array) -> str:
-    """The dtype of a raw array as PyTorch's error texts spell it ('Long')."""
-    return dtypes.BY_NP[array.dtype].tensor_type.removesuffix("Tensor")
-
-
 def is_half(array) -> bool:
     d = array.dtype
     return d.itemsize == 2 and d.kind in "fV"
@@ -44,9 +39,7 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: st
         name = kernel.__name__.strip("_")
         if name == "<lambda>":  # the caller knows the op and turns this into its error
             raise TypeError("not supported for the input types")
-        raise NotImplementedError(
-            f"\"{refused or name + '_cpu'}\" not implemented for '{kind_name(self)}'"
-        )
+        raise unsupported(refused or name + "_cpu", self)
 
     return forward
 
@@ -60,7 +53,14 @@ def widened(*tensors: Any) -> tuple:
     """Arguments of a function that is no op as autocast has them on the CPU: in float32; to be checked after that."""
     if not state.bits & AUTOCAST:
         return tensors
-    return tuple([handed.in_float32(t) for t in tensors])
+    return tuple([handed.in_autocast(t, False) for t in tensors])
+
+
+def lowered(*tensors: Any) -> tuple:
+    """Arguments of a function that is no op as autocast has those of products; to be checked after that."""
+    if not state.bits & AUTOCAST:
+        return tensors
+    return tuple([handed.in_autocast(t, True) for t in tensors])
 
 
 def raw(value: Any) -> Any:
@@ -68,9 +68,33 @@ def raw(value: Any) -> Any:
     return raw_values(value) if hasattr(value, "_array") else value
 
 
+def named(x: Any) -> str:
+    """A dtype, or that of a raw array or a tensor, as error texts name it ('Long')."""
+    kind = getattr(x, "dtype", x)
+    return (kind if isinstance(kind, dtypes.dtype) else dtypes.from_np(kind)).scalar_type
+
+
+def unsupported(kernel: str, x: Any) -> NotImplementedError:
+    """The error of a kernel for a dtype, or that of a raw array or a tensor."""
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{named(x)}'")
+
+
+def refuse(kernel: str, x: Any, kinds: str) -> None:
+    """The error of `kernel` for an array or a tensor of float8, or of a kind in `kinds`, which are NumPy's letters."""
+    kind = getattr(x, "_array", x).dtype
+    if kind.kind in kinds or kind.names is not None:
+        raise unsupported(kernel, x)
+
+
+def same_dtype(a: Any, b: Any, text: str = "expected scalar type {} but found {}") -> None:
+    """RuntimeError of `text`, with the names of both dtypes, unless two tensors, or raw arrays, have the same."""
+    if a.dtype != b.dtype:
+        raise RuntimeError(text.format(*[named(x) for x in (a, b)]))
+
+
 def check_kind(array, name: str) -> None:
     if array.dtype.kind not in "fV":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
+        raise unsupported(name, array)
 
 
 def check_parameters(x, *parameters) -> None:
@@ -82,8 +106,7 @@ def check_parameters(x, *parameters) -> None:
     if all(p.dtype == x.dtype for p in given):
         return
     if given[0].dtype == x.dtype:
-        other = next(p for p in given if p.dtype != x.dtype)
-        raise RuntimeError(f"expected scalar type {kind_name(x)} but found {kind_name(other)}")
+        same_dtype(x, next(p for p in given if p.dtype != x.dtype))
     if any(p.dtype != F4 for p in given):
         raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
     if not is_half(x):
@@ -92,7 +115,7 @@ def check_parameters(x, *parameters) -> None:
 
 def mixed_kinds(args: tuple) -> RuntimeError | None:
     """The error of an op (its `check`) whose target must have the dtype of its input."""
-    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args[:2]]
+    kinds = [a.dtype.scalar_type for a in args[:2]]
     if kinds[0] == kinds[1]:
         return None
     return RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")

@@ -8,11 +8,11 @@ import warnings
 import numpy as np
 
 from ..op.declare import declare
-from ..op.expose import method
+from ..op.expose import method, prop
 from ..op.plain_numbers import plain_number, single_number
 from ..op.vmap import each_entry
-from ..op.writing import InPlace
-from ..tape import dtypes, errors, memory
+from ..op.writing import InPlace, on_copy
+from ..tape import dtypes, errors, handed, memory, override
 from ..tape.storage import before_write, bump
 from ..tape.tensor import Size, Tensor, to_host
 from .shape.reshape import alias_op
@@ -20,24 +20,18 @@ from .shape.reshape import alias_op
 # -- fill_diagonal_ ----------------------------------------------------------------------------------------------
 
 
-def _fill_diagonal_into(xp, out, *, value, wrap):
-    n, step = min(out.shape), sum(s // out.itemsize for s in out.strides)
-    if wrap and out.ndim == 2 and out.shape[0] > out.shape[1] + 1:
-        for first in range(0, out.shape[0], out.shape[1] + 1):
-            block = out[first : first + out.shape[1]]
+def _fill_diagonal_into(xp, self, *, value, wrap):
+    n, step = min(self.shape), sum(s // self.itemsize for s in self.strides)
+    if wrap and self.ndim == 2 and self.shape[0] > self.shape[1] + 1:
+        for first in range(0, self.shape[0], self.shape[1] + 1):
+            block = self[first : first + self.shape[1]]
             _fill_diagonal_into(xp, block, value=value, wrap=False)
     elif n:
-        xp.as_strided(out, (n,), (step * out.itemsize,))[...] = value
-
-
-def _fill_diagonal(xp, self, *, value, wrap):
-    out = self.copy()
-    _fill_diagonal_into(xp, out, value=value, wrap=wrap)
-    return out
+        xp.as_strided(self, (n,), (step * self.itemsize,))[...] = value
 
 
 fill_diagonal_op = declare(
-    "fill_main_diagonal", _fill_diagonal, complex=True, inplace=True,
+    "fill_main_diagonal", on_copy(_fill_diagonal_into), complex=True, inplace=True,
     self=lambda F, g, wrap: F.fill_main_diagonal(g, 0, wrap),
     jvp=lambda F, self_t, wrap: F.fill_main_diagonal(self_t, 0, wrap),
     samples=lambda t: [(t(3, 4), 2.0, False), (t(7, 2), 2.0, True), (t(3, 3, 3), 1.0, False), (t(0, 2), 1.0, False)],
@@ -143,10 +137,50 @@ def map_(self, tensor, callable):
         raise TypeError(
             f"map_(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}"
         )
-    wrong = errors.broadcast(self._array.shape, tensor._array.shape)
-    if wrong is not None:
-        raise wrong
+    errors.check_broadcast(self._array.shape, tensor._array.shape)
     return _each_(self, callable, tensor)
+
+
+@method("map2_")
+def map2_(self, x, y, callable):
+    """Every element replaced by ``callable(element, a, b)`` of the elements of `x` and `y` at its place.
+
+    Args:
+        x, y: tensors of this dtype that broadcast to this shape.
+        callable: takes three numbers and returns one.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: a tensor requires grad, or the shapes do not fit.
+        TypeError: `x` or `y` is no tensor of this dtype, or this one is on a device.
+
+    Example:
+        >>> gradlib.ones(2).map2_(gradlib.tensor([1.0, 2.0]), gradlib.ones(2), lambda a, b, c: a + b * c)
+        tensor([2., 3.])
+    """
+    _host_only(self, "map2_")
+    for name, other in (("x", x), ("y", y)):
+        if not isinstance(other, Tensor):
+            raise TypeError(
+                f"map2_(): argument '{name}' must be Tensor, not {type(other).__name__}"
+            )
+        if other.dtype is not self.dtype:
+            raise TypeError(
+                f"map2_: expected {errors.tensor_type(self)} for argument '{name}' "
+                f"(got {errors.tensor_type(other)})"
+            )
+        wrong = errors.broadcast(self._array.shape, other._array.shape)
+        if wrong is not None:
+            raise wrong
+    return _each_(self, callable, x, y)
+
+
+@prop("_cdata")
+def _cdata(self):
+    """A number that no other tensor of this moment has."""
+    return id(self)
 
 
 # -- subclasses, memory, old names -------------------------------------------------------------------------------
@@ -175,22 +209,29 @@ def as_subclass(self, cls):
     out = alias_op.call(self)
     if cls is not Tensor:
         out.__class__ = cls
+        if cls._dispatches:
+            return handed.subclasses.held(out)
+        if not override.lasting and override.overrides(cls):
+            override.arm()
     return out
 
 
 @method("share_memory_")
 def share_memory_(self):
-    """Move the elements, and those of all views, into memory that processes forked later share.
+    """Move the elements, and those of all views, into memory that processes share.
+
+    Forked ones share it, and those that are given the tensor through ``gradlib.multiprocessing``.
 
     CUDA memory is as it is.
     """
-    self.untyped_storage().share_memory_()
+    if not self.is_shared():
+        memory.share(memory.owner(self._array), self)
     return self
 
 
 @method("is_shared")
 def is_shared(self) -> bool:
-    """Whether processes forked from now on share the memory of this tensor.
+    """Whether processes share the memory of this tensor.
 
     Returns:
         A bool: True after ``share_memory_``, and on a CUDA device.
@@ -200,24 +241,6 @@ def is_shared(self) -> bool:
         False
     """
     return self.is_cuda or memory.is_shared(memory.owner(self._array))
-
-
-@method("to_dense")
-def to_dense(self, dtype=None, *, masked_grad=True):
-    """The tensor itself, since all tensors here are dense.
-
-    Args:
-        dtype: converted to it, if it is given.
-        masked_grad: without effect.
-
-    Returns:
-        This tensor, or a converted copy.
-
-    Example:
-        >>> gradlib.ones(1).to_dense()
-        tensor([1.])
-    """
-    return self if dtype is None else self.to(dtype)
 
 
 @method("const_data_ptr")

@@ -12,7 +12,7 @@ from ..tape.layout import memory_format as _memory_format
 from ..tape.sizes import Size as Size
 from ..tape.tensor import Tensor as Tensor
 
-from ..tape.declared import _aminmax, _cummax, _cummin, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
+from ..tape.declared import _aminmax, _cummax, _cummin, _eig, _frexp, _geqrf, _histogram, _histogramdd, _kthvalue, _lu_unpack, _max, _median, _min, _mode, _nanmedian, _qr, _slogdet, _sort, _svd, _topk, _triangular_solve
 def abs(input: Tensor, *, out: Any = None) -> Tensor:
     """The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."""
 def abs_(input: Tensor) -> Tensor:
@@ -345,6 +345,8 @@ def dsplit(input: Tensor, indices_or_sections: Any = None, *, indices: Any = Non
     """Views of pieces along the dimension that ``dstack`` joins."""
 def dstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Tensors joined along dimension 2, after ``atleast_3d``: vectors and matrices become pages of depth one."""
+def eig(input: Tensor, *args: Any, **kwargs: Any) -> _eig:
+    """Gone from PyTorch, too: use torch.linalg.eig or torch.linalg.eigvals, which give complex numbers."""
 def einsum(*args: Any) -> Tensor:
     """Sums of products of the operands in index notation."""
 def embedding(weight: Tensor, indices: Any, padding_idx: Any = -1, scale_grad_by_freq: _b.bool = False, sparse: _b.bool = False) -> Tensor:
@@ -641,6 +643,8 @@ def logspace(start: Any, end: Tensor | _b.complex, steps: _b.int, base: Any = 10
     """``base ** linspace(start, end, steps)``: numbers whose exponents are evenly spaced, both ends included."""
 def logsumexp(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
+def lstsq(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Gone from PyTorch, too: use torch.linalg.lstsq(A, B).solution, with its arguments the other way round."""
 def lt(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """Whether elements of `input` are below those of `other`."""
 def lu(A: Any, pivot: _b.bool = True, get_infos: _b.bool = False, out: Any = None) -> Any:
@@ -663,6 +667,8 @@ def matrix_exp(A: Any) -> Tensor:
     """The exponential of square matrices, ``1 + A + A @ A / 2 + ...``."""
 def matrix_power(A: Any, n: Any, *, out: Any = None) -> Tensor:
     """The n-th power of square matrices by repeated squaring."""
+def matrix_rank(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Gone from PyTorch, too: use torch.linalg.matrix_rank."""
 @overload
 def max(input: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -943,14 +949,22 @@ def slogdet(A: Any, *, out: Any = None) -> _slogdet:
     """The determinant of square matrices as sign and logarithm: ``det = sign * exp(logabsdet)``, without overflow."""
 def softmax(input: Tensor, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
+def solve(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Gone from PyTorch, too: use torch.linalg.solve(A, B), with its arguments the other way round."""
 def sort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> _sort:
     """The elements in order along a dimension, and where they were; equal ones keep their order."""
-def sparse_compressed_tensor(*args: Any, **kwargs: Any) -> Any:
-    """Not supported: sparse tensors are out of scope."""
-def sparse_coo_tensor(*args: Any, **kwargs: Any) -> Any:
-    """Not supported: sparse tensors are out of scope."""
+def sparse_bsc_tensor(*args: Any, **kwargs: Any) -> Tensor:
+    """A matrix in compressed sparse block column layout; see ``sparse_compressed_tensor``."""
+def sparse_bsr_tensor(*args: Any, **kwargs: Any) -> Tensor:
+    """A matrix in compressed sparse block row layout; see ``sparse_compressed_tensor``."""
+def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values: Tensor | _b.complex, size: Any = None, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, pin_memory: _b.bool = False, requires_grad: _b.bool = False, check_invariants: Any = None) -> Any:
+    """A sparse matrix in a compressed layout: CSR, CSC, BSR or BSC."""
+def sparse_coo_tensor(indices: Any, values: Tensor | _b.complex | None = None, size: Any = None, *, dtype: _dtype | None = None, device: _device | _b.str | _b.int | None = None, pin_memory: _b.bool = False, requires_grad: _b.bool = False, check_invariants: Any = None, is_coalesced: Any = None) -> Any:
+    """A sparse tensor with `values` at the places that the columns of `indices` name."""
+def sparse_csc_tensor(*args: Any, **kwargs: Any) -> Tensor:
+    """A matrix in compressed sparse column layout; see ``sparse_compressed_tensor``."""
 def sparse_csr_tensor(*args: Any, **kwargs: Any) -> Any:
-    """Not supported: sparse tensors are out of scope."""
+    """A matrix in compressed sparse row layout; see ``sparse_compressed_tensor``."""
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: Any = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Pieces of `split_size` entries of `dim` (the last may be smaller), or of the given lengths."""
 def split_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> tuple[Tensor, ...]:
@@ -993,6 +1007,8 @@ def swapaxes(input: Tensor, dim0: _b.int | None = None, dim1: _b.int | None = No
     """A view with two dimensions exchanged; of a tensor without dimensions a view of it."""
 def swapdims(input: Tensor, dim0: _b.int | None = None, dim1: _b.int | None = None, *, axis0: Any = None, axis1: Any = None) -> Tensor:
     """A view with two dimensions exchanged; of a tensor without dimensions a view of it."""
+def symeig(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Gone from PyTorch, too: use torch.linalg.eigh or torch.linalg.eigvalsh, with UPLO='U' for the upper triangle."""
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; vectors and scalars as they are."""
 def t_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:

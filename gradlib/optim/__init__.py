@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
+from .._refused import refuse
 from . import lr_scheduler, swa_utils
-from .adadelta import Adadelta
-from .adafactor import Adafactor
-from .adagrad import Adagrad
-from .adam import Adam
-from .adamax import Adamax
-from .adamw import AdamW
-from .asgd import ASGD
-from .lbfgs import LBFGS
-from .muon import Muon
-from .nadam import NAdam
+from .adadelta import *
+from .adafactor import *
+from .adagrad import *
+from .adam import *
+from .adamax import *
+from .asgd import *
+from .lbfgs import *
+from .muon import *
+from .nadam import *
 from .optimizer import Optimizer
-from .radam import RAdam
-from .rmsprop import RMSprop
-from .rprop import Rprop
-from .sgd import SGD
-from .sparse_adam import SparseAdam
+from .radam import *
+from .rmsprop import *
+from .rprop import *
+from .sgd import *
+from .sparse_adam import *
 
-__all__ = [
-    "ASGD",
-    "LBFGS",
-    "SGD",
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Muon",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "SparseAdam",
+__all__ = [  # pyright: ignore
+    *sorted(n for n, v in globals().items() if isinstance(v, type)),
     "lr_scheduler",
     "swa_utils",
 ]
+__getattr__ = refuse(__name__)

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..tape.arrays import backend_of
-from ..tape.modes import shared
+from ..tape.device import beside
 from ..tape.tensor import Tensor
 from ._rules import Program
 
@@ -81,9 +80,7 @@ class Plan:
 
 def device_of(p: Tensor) -> Any:
     """A context manager in which the device of a parameter is current: kernels run there."""
-    a = p._array
-    there = None if isinstance(a, np.ndarray) else shared.cuda.elsewhere(a)
-    return contextlib.nullcontext() if there is None else there
+    return beside(p._array)
 
 
 def _single(

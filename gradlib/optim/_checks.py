@@ -7,23 +7,37 @@ from typing import Any
 from ..tape.tensor import Tensor
 
 
+def chosen(given: dict[str, Any], names: str) -> dict[str, Any]:
+    """The settings `names` of what a constructor was given, its locals(), in the order of `names`."""
+    return {name: given[name] for name in names.split()}
+
+
 def check_lr(lr: Any, foreach: bool | None = False, capturable: bool = False) -> None:
     """A learning rate is a number or a tensor with one element, not negative."""
-    if isinstance(lr, Tensor):
-        if foreach and not capturable:
-            raise ValueError(
-                "lr as a Tensor is not supported for capturable=False and foreach=True"
-            )
-        if lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+    if isinstance(lr, Tensor) and foreach and not capturable:
+        raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+    check_one_element(lr)
     if not lr >= 0.0:
         raise ValueError(f"Invalid learning rate: {lr}")
 
 
-def check_nonnegative(name: str, value: Any) -> None:
+def check_one_element(lr: Any) -> None:
+    """A learning rate that is a tensor has one element."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+
+
+def check_nonnegative(**settings: Any) -> None:
     """Most settings must not be negative."""
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {name} value: {value}")
+    for name, value in settings.items():
+        if not value >= 0.0:
+            raise ValueError(f"Invalid {name} value: {value}")
+
+
+def check_least(name: str, value: Any, least: int = 0) -> None:
+    """The same with the text of the newer optimizers."""
+    if not value >= float(least):
+        raise ValueError(f"{name} should be >= {least} but is: {value}")
 
 
 def check_betas(betas: Any) -> None:
@@ -58,10 +72,10 @@ def check_fused(p: Tensor) -> None:
         )
 
 
-def check_flags(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
+def check_flags(settings: dict[str, Any]) -> None:
     """Flags that exclude each other."""
-    if fused:
-        if differentiable:
+    if settings.get("fused"):
+        if settings["differentiable"]:
             raise RuntimeError("`fused` does not support `differentiable`")
-        if foreach:
+        if settings["foreach"]:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")

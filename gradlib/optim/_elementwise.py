@@ -20,10 +20,11 @@ from ..tape import dtypes
 from ..tape.lazy import plainly
 from ..tape.modes import shared
 from ..tape.recording import inspected
+from ..tape.sparse import is_sparse
 from ..tape.storage import before_write
 from ..tape.tensor import Tensor, bump_version
 from ._batches import Plan, device_of
-from ._checks import check_fused
+from ._checks import check_flags, check_fused
 from ._fused import fused_step
 from ._rules import ON_TENSORS, Program
 from .optimizer import Optimizer, evaluated
@@ -39,18 +40,22 @@ class ElementwiseOptimizer(Optimizer):
 
     # --- what a subclass gives ------------------------------------------------------------
 
-    on_device = (
-        "params and state_steps"  # what a capturable step needs on the device, as errors say it
-    )
+    # what a capturable step needs on the device, as errors say it
+    on_device = "params and state_steps"
     foreach_records = False  # whether `foreach` and `differentiable` go together
     kernel: str | None = None  # what does the same on CUDA, in kernels/optim.cu
-    beginning: dict[
-        str, Any
-    ] = {}  # settings that have these values in the first step of a parameter
+    # settings that have these values in the first step of a parameter
+    beginning: dict[str, Any] = {}
+    # the state tensors that have the shape of the parameter
+    state_names: tuple[str, ...] = ()
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        check_flags(defaults)
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         """Names of the state tensors that have the shape of the parameter."""
-        raise NotImplementedError
+        return self.state_names
 
     def scalars(self, group: dict[str, Any]) -> dict[str, float]:
         """Names and initial values of the state tensors of shape []."""
@@ -150,6 +155,8 @@ class ElementwiseOptimizer(Optimizer):
         plans = self._valid_plans()
         for i, group in enumerate(self.param_groups):
             params = [p for p in group["params"] if p._grad is not None]
+            if shared.sparse is not None and any([is_sparse(p._grad) for p in params]):
+                params = self._step_on_sparse(group, params)
             if not params:
                 continue
             begin = self._beginners(group, params)
@@ -180,6 +187,39 @@ class ElementwiseOptimizer(Optimizer):
             for p in params:
                 bump_version(p)
         self._state_seen = list(self.state.values())
+        if shared.cuda is not None and shared.cuda.held is not None:
+            self._keep(shared.cuda.held)
+
+    def _keep(self, held: list[Any]) -> None:
+        """Let a graph that is captured have what this step touches, whatever becomes of the optimizer."""
+        held.append(list(self._plans.values()))  # their buffers
+        for group in self.param_groups:
+            touched = [v for v in group.values() if isinstance(v, Tensor)]
+            for p in group["params"]:
+                if p._grad is not None:
+                    state = self.state[p].values() if p in self.state else ()
+                    touched += [p, p._grad, *(v for v in state if isinstance(v, Tensor))]
+            held.append([t._array for t in touched])
+
+    def _step_on_sparse(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
+        """Update the parameters with sparse gradients; returns the others."""
+        with no_grad():
+            for p in params:
+                grad: Any = p._grad
+                if is_sparse(grad):
+                    self.sparse_update(group, p, -grad if group.get("maximize") else grad)
+        return [p for p in params if not is_sparse(p._grad)]
+
+    def sparse_update(self, group: dict[str, Any], p: Tensor, grad: Tensor) -> None:
+        """The step of a parameter with a sparse gradient, for optimizers that have one.
+
+        Raises:
+            RuntimeError: this optimizer has none.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead, or use "
+            "sparse=False of the embedding"
+        )
 
     def _check_flags(self, group: dict[str, Any], params: list[Tensor]) -> None:
         """AssertionError for flags of a group that do not go together, or not with its parameters."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ._lr_base import LRScheduler, check_optimizer, per_group, set_value, values_of
+from ._lr_base import LRScheduler, check_optimizer, per_group, set_value
 from .optimizer import Optimizer
 
 
@@ -24,6 +24,14 @@ def _set_momentum(group: dict[str, Any], use_beta1: bool, value: Any) -> None:
         group["betas"] = (value, *group["betas"][1:])
     else:
         group["momentum"] = value
+
+
+def _start_momentum(optimizer: Optimizer, use_beta1: bool, bases: list, tops: list) -> None:
+    """Both ends of the cycle into the groups, which begin at the top."""
+    for base, top, group in zip(bases, tops, optimizer.param_groups):
+        _set_momentum(group, use_beta1, top)
+        group["max_momentum"] = top
+        group["base_momentum"] = base
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -105,14 +113,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._locate(epoch)
         self.last_epoch = math.floor(epoch)
-        self._get_lr_called_within_step = True
-        try:
-            values = self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, values):
-            set_value(group, "lr", lr)
-        self._last_lr = values_of(self.optimizer, "lr")
+        self._set_lrs(self.get_lr)
 
     def _locate(self, epoch: float) -> None:
         """The period that holds `epoch`, and the place in it."""
@@ -206,12 +207,7 @@ class CyclicLR(LRScheduler):
             self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
             self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
             if last_epoch == -1:
-                for high, low, group in zip(
-                    self.max_momentums, self.base_momentums, optimizer.param_groups
-                ):
-                    _set_momentum(group, self.use_beta1, high)
-                    group["max_momentum"] = high
-                    group["base_momentum"] = low
+                _start_momentum(optimizer, self.use_beta1, self.base_momentums, self.max_momentums)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
@@ -344,10 +340,7 @@ class OneCycleLR(LRScheduler):
             tops = per_group("max_momentum", optimizer, max_momentum)
             bases = per_group("base_momentum", optimizer, base_momentum)
             if last_epoch == -1:
-                for top, base, group in zip(tops, bases, optimizer.param_groups):
-                    _set_momentum(group, self.use_beta1, top)
-                    group["max_momentum"] = top
-                    group["base_momentum"] = base
+                _start_momentum(optimizer, self.use_beta1, bases, tops)
         super().__init__(optimizer, last_epoch)
 
     def _phases(self, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
+from ..tape.sparse import is_sparse
 from ..tape.tensor import Tensor
 from .optimizer import Optimizer, evaluated
 
 
 class PlainOptimizer(Optimizer):
     """A step for each parameter that has a gradient, outside of the graph."""
+
+    takes_sparse = False  # whether gradients may be sparse
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient.
@@ -31,6 +34,11 @@ class PlainOptimizer(Optimizer):
                     if p.is_complex():
                         raise RuntimeError(
                             f"{type(self).__name__} does not support complex parameters"
+                        )
+                    if is_sparse(p._grad) and not self.takes_sparse:
+                        raise RuntimeError(
+                            f"{type(self).__name__} does not support sparse gradients, please "
+                            "consider SparseAdam instead"
                         )
                     up = "maximize" in self.defaults and group["maximize"]
                     grad = -p._grad if up else p._grad

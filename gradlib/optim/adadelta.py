@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import check_flags, check_lr, check_nonnegative
+from .._refused import refuse
+from ._checks import check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Adadelta"]
+__getattr__ = refuse(__name__)
 
 
 class Adadelta(ElementwiseOptimizer):
@@ -40,6 +42,8 @@ class Adadelta(ElementwiseOptimizer):
         0.9968
     """
 
+    state_names = ("square_avg", "acc_delta")
+
     def __init__(
         self,
         params: Any,
@@ -56,24 +60,9 @@ class Adadelta(ElementwiseOptimizer):
         check_lr(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        check_nonnegative("epsilon", eps)
-        check_nonnegative("weight_decay", weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The two averages."""
-        return ("square_avg", "acc_delta")
+        check_nonnegative(epsilon=eps, weight_decay=weight_decay)
+        names = "lr rho eps weight_decay maximize capturable foreach differentiable"
+        super().__init__(params, chosen(locals(), names))
 
     @staticmethod
     def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:

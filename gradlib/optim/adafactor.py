@@ -8,6 +8,7 @@ from typing import Any
 from ..operators import public as ops
 from ..tape import dtypes
 from ..tape.tensor import Tensor
+from ._checks import check_least, check_one_element, chosen
 from ._plain import PlainOptimizer
 
 __all__ = ["Adafactor"]
@@ -58,32 +59,17 @@ class Adafactor(PlainOptimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        if not lr >= 0.0:
-            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        check_one_element(lr)
+        check_least("Learning rate", lr)
         if not beta2_decay <= 0.0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
-        if not eps[1] >= 0.0:
-            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        if not d >= 1.0:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "beta2_decay": beta2_decay,
-                "eps": eps,
-                "d": d,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-            },
-        )
+        if eps[0] is not None:
+            check_least("epsilon1", eps[0])
+        check_least("epsilon2", eps[1])
+        check_least("Clipping threshold d", d, 1)
+        check_least("weight_decay", weight_decay)
+        names = "lr beta2_decay eps d weight_decay foreach maximize"
+        super().__init__(params, chosen(locals(), names))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

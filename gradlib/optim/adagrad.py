@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._refused import refuse
 from ..operators import public as ops
 from ..tape.tensor import Tensor
-from ._checks import check_flags, check_lr, check_nonnegative
+from ._checks import check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
+from ._rows import Rows
 
 __all__ = ["Adagrad"]
+__getattr__ = refuse(__name__)
 
 
 class Adagrad(ElementwiseOptimizer):
@@ -41,6 +44,8 @@ class Adagrad(ElementwiseOptimizer):
         0.9
     """
 
+    state_names = ("sum",)
+
     def __init__(
         self,
         params: Any,
@@ -56,30 +61,20 @@ class Adagrad(ElementwiseOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_lr(lr)
-        check_nonnegative("lr_decay", lr_decay)
-        check_nonnegative("weight_decay", weight_decay)
-        check_nonnegative("initial_accumulator_value", initial_accumulator_value)
-        check_nonnegative("epsilon", eps)
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, fused, differentiable)
+        check_nonnegative(
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            epsilon=eps,
+        )
+        names = (
+            "lr lr_decay eps weight_decay initial_accumulator_value foreach "
+            "maximize differentiable fused"
+        )
+        super().__init__(params, chosen(locals(), names))
         for group in self.param_groups:
             for p in group["params"]:
                 self.init_state(p, group)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The sum of squares."""
-        return ("sum",)
 
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """Filled with initial_accumulator_value; both parts of a complex number."""
@@ -99,3 +94,16 @@ class Adagrad(ElementwiseOptimizer):
         """See the class."""
         total = s["sum"] + g * g
         return g / (F.sqrt(total) + h.eps) * h.lr, {"sum": total}
+
+    def sparse_update(self, group: dict[str, Any], p: Tensor, grad: Tensor) -> None:
+        """The step of the rows that a sparse gradient has; the sum of the others stays."""
+        if group["weight_decay"]:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        state = self.init_state(p, group)
+        state["step"] += 1
+        rate = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        rows = Rows(p, grad)
+        total = rows.of(state["sum"])
+        total += rows.values * rows.values
+        rows.write(state["sum"], total)
+        rows.step(rate * rows.values / (rows.xp.sqrt(total) + group["eps"]))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import (
-    check_beta_kinds,
-    check_betas,
-    check_flags,
-    check_lr,
-    check_nonnegative,
-)
+from .._refused import refuse
+from ._checks import check_beta_kinds, check_betas, check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Adam", "AdamW"]
+__getattr__ = refuse(__name__)
 
 
 class Adam(ElementwiseOptimizer):
@@ -71,25 +67,15 @@ class Adam(ElementwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_lr(lr, foreach, capturable)
-        check_nonnegative("epsilon", eps)
+        check_nonnegative(epsilon=eps)
         check_betas(betas)
-        check_nonnegative("weight_decay", weight_decay)
+        check_nonnegative(weight_decay=weight_decay)
         check_beta_kinds(betas, foreach, capturable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, fused, differentiable)
+        names = (
+            "lr betas eps weight_decay amsgrad maximize foreach capturable "
+            "differentiable fused decoupled_weight_decay"
+        )
+        super().__init__(params, chosen(locals(), names))
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         """m, v, and the largest v with amsgrad."""
@@ -155,20 +141,11 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
+        names = (
+            "params lr betas eps weight_decay amsgrad foreach maximize capturable "
+            "differentiable fused"
         )
+        super().__init__(**chosen(locals(), names), decoupled_weight_decay=True)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

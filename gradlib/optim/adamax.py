@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import check_betas, check_flags, check_lr, check_nonnegative
+from .._refused import refuse
+from ._checks import check_betas, check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Adamax"]
+__getattr__ = refuse(__name__)
 
 
 class Adamax(ElementwiseOptimizer):
@@ -38,6 +40,8 @@ class Adamax(ElementwiseOptimizer):
         0.9
     """
 
+    state_names = ("exp_avg", "exp_inf")
+
     def __init__(
         self,
         params: Any,
@@ -52,25 +56,11 @@ class Adamax(ElementwiseOptimizer):
         capturable: bool = False,
     ) -> None:
         check_lr(lr)
-        check_nonnegative("epsilon", eps)
+        check_nonnegative(epsilon=eps)
         check_betas(betas)
-        check_nonnegative("weight_decay", weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """m and u."""
-        return ("exp_avg", "exp_inf")
+        check_nonnegative(weight_decay=weight_decay)
+        names = "lr betas eps weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, chosen(locals(), names))
 
     @staticmethod
     def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:

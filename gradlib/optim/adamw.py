@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .._refused import refuse
 from .adam import AdamW
 
 __all__ = ["AdamW"]
+__getattr__ = refuse(__name__)

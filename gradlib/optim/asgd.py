@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._refused import refuse
 from ..tape.tensor import Tensor
-from ._checks import check_flags, check_lr, check_nonnegative
+from ._checks import check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer, number, round_to_state
 from ._rules import choose
 
 __all__ = ["ASGD"]
+__getattr__ = refuse(__name__)
 
 
 class ASGD(ElementwiseOptimizer):
@@ -46,6 +48,7 @@ class ASGD(ElementwiseOptimizer):
     """
 
     on_device = "params, mus, etas, and state_steps"
+    state_names = ("ax",)
 
     def __init__(
         self,
@@ -61,24 +64,9 @@ class ASGD(ElementwiseOptimizer):
         capturable: bool = False,
     ) -> None:
         check_lr(lr)
-        check_nonnegative("weight_decay", weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The average."""
-        return ("ax",)
+        check_nonnegative(weight_decay=weight_decay)
+        names = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, chosen(locals(), names))
 
     def scalars(self, group: dict[str, Any]) -> dict[str, float]:
         """The step, eta and mu."""

@@ -14,6 +14,9 @@ from .optimizer import Optimizer
 __all__ = ["LBFGS"]
 
 
+Trial = tuple[float, float, Tensor, float]  # step length, loss, gradient, slope
+
+
 class LBFGS(Optimizer):
     """Quasi-Newton steps from the last differences of parameters and gradients.
 
@@ -77,7 +80,7 @@ class LBFGS(Optimizer):
     def _flat_grad(self) -> Tensor:
         parts = []
         for p in self._params:
-            grad = ops.zeros_like(p) if p.grad is None else p.grad
+            grad = ops.zeros_like(p) if p.grad is None else p.grad.to_dense()
             if grad.is_complex():
                 grad = ops.view_as_real(grad)
             parts.append(grad.reshape(-1))
@@ -288,76 +291,55 @@ def strong_wolfe(
     Returns:
         (loss, gradient, t, evaluations).
     """
-    reach = _largest(d)
-    g = g.clone()
-    new_f, new_g = evaluate(t)
-    calls = 1
-    new_slope = float(new_g.dot(d))
-    before = (0.0, f, g, slope)  # (t, loss, gradient, slope)
-    bracket: list[tuple[float, float, Tensor, float]] = []
-    done = False
+
+    def trial(t: float) -> Trial:
+        value, gradient = evaluate(t)
+        return t, value, gradient.clone(), float(gradient.dot(d))
+
+    def too_high(point: Trial) -> bool:
+        return point[1] > f + c1 * point[0] * slope
+
+    def flat(point: Trial) -> bool:
+        return abs(point[3]) <= -c2 * slope
+
+    start = before = (0.0, f, g.clone(), slope)
+    here = trial(t)
     i = 0
     while i < max_iterations:
-        here = (t, new_f, new_g.clone(), new_slope)
-        if new_f > f + c1 * t * slope or (i > 1 and new_f >= before[1]):
-            bracket = [before, here]
+        if too_high(here) or (i > 1 and here[1] >= before[1]):
             break
-        if abs(new_slope) <= -c2 * slope:
-            bracket, done = [here], True
+        if flat(here):
+            return here[1], here[2], here[0], i + 1
+        if here[3] >= 0:
             break
-        if new_slope >= 0:
-            bracket = [before, here]
-            break
+        t, value, _, rise = here
         bounds = (t + 0.01 * (t - before[0]), t * 10)
-        last = t
-        t = cubic_minimum(before[0], before[1], before[3], t, new_f, new_slope, bounds)
-        before = (last, new_f, new_g.clone(), new_slope)
-        new_f, new_g = evaluate(t)
-        calls += 1
-        new_slope = float(new_g.dot(d))
+        t = cubic_minimum(before[0], before[1], before[3], t, value, rise, bounds)
+        before, here = here, trial(t)
         i += 1
-    if i == max_iterations:
-        bracket = [(0.0, f, g, slope), (t, new_f, new_g, new_slope)]
-    return _zoom(
-        evaluate,
-        bracket,
-        d,
-        f,
-        slope,
-        c1,
-        c2,
-        tolerance_change,
-        max_iterations,
-        reach,
-        calls,
-        done,
-        i,
-    )
+    else:
+        before = start
+    reach = _largest(d)
+    small = lambda width: width * reach < tolerance_change
+    best, used = _zoom([before, here], trial, too_high, flat, small, max_iterations - i)
+    return best[1], best[2], best[0], i + 1 + used
 
 
 def _zoom(
-    evaluate: Callable[[float], tuple[float, Tensor]],
-    bracket: list[tuple[float, float, Tensor, float]],
-    d: Tensor,
-    f: float,
-    slope: float,
-    c1: float,
-    c2: float,
-    tolerance_change: float,
-    max_iterations: int,
-    reach: float,
-    calls: int,
-    done: bool,
-    i: int,
-) -> tuple[float, Tensor, float, int]:
-    """Shrink the bracket until a point in it satisfies the conditions."""
+    bracket: list[Trial],
+    trial: Callable[[float], Trial],
+    too_high: Callable[[Trial], bool],
+    flat: Callable[[Trial], bool],
+    small: Callable[[float], bool],
+    most: int,
+) -> tuple[Trial, int]:
+    """Shrink the bracket until a point in it satisfies the conditions: that point, and the trials it took."""
     stuck = False
-    low, high = (0, 1) if bracket[0][1] <= bracket[-1][1] else (1, 0)
-    while not done and i < max_iterations:
-        width = abs(bracket[1][0] - bracket[0][0])
-        if width * reach < tolerance_change:
-            break
+    low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+    for used in range(most):
         (x1, f1, _, g1), (x2, f2, _, g2) = bracket
+        if small(abs(x2 - x1)):
+            return bracket[low], used
         t = cubic_minimum(x1, f1, g1, x2, f2, g2)
         left, right = min(x1, x2), max(x1, x2)
         margin = 0.1 * (right - left)
@@ -369,19 +351,14 @@ def _zoom(
                 stuck = True
         else:
             stuck = False
-        new_f, new_g = evaluate(t)
-        calls += 1
-        new_slope = float(new_g.dot(d))
-        i += 1
-        here = (t, new_f, new_g.clone(), new_slope)
-        if new_f > f + c1 * t * slope or new_f >= bracket[low][1]:
+        here = trial(t)
+        if too_high(here) or here[1] >= bracket[low][1]:
             bracket[high] = here
             low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+        elif flat(here):
+            return here, used + 1
         else:
-            if abs(new_slope) <= -c2 * slope:
-                done = True
-            elif new_slope * (bracket[high][0] - bracket[low][0]) >= 0:
+            if here[3] * (bracket[high][0] - bracket[low][0]) >= 0:
                 bracket[high] = bracket[low]
             bracket[low] = here
-    t, best_f, best_g, _ = bracket[low if len(bracket) > 1 else 0]
-    return best_f, best_g, t, calls
+    return bracket[low], most

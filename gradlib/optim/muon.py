@@ -8,6 +8,7 @@ from typing import Any
 from ..operators import public as ops
 from ..tape import dtypes
 from ..tape.tensor import Tensor
+from ._checks import check_least, check_one_element, chosen
 from ._plain import PlainOptimizer
 
 __all__ = ["Muon"]
@@ -88,30 +89,14 @@ class Muon(PlainOptimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        for name, value in (
-            ("Learning rate", lr),
-            ("momentum", momentum),
-            ("weight decay", weight_decay),
-        ):
-            if not value >= 0.0:
-                raise ValueError(f"{name} should be >= 0 but is: {value}")
+        check_one_element(lr)
+        check_least("Learning rate", lr)
+        check_least("momentum", momentum)
+        check_least("weight decay", weight_decay)
         if adjust_lr_fn is not None and adjust_lr_fn not in _ADJUSTMENTS:
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "weight_decay": weight_decay,
-                "momentum": momentum,
-                "nesterov": nesterov,
-                "ns_coefficients": ns_coefficients,
-                "eps": eps,
-                "ns_steps": ns_steps,
-                "adjust_lr_fn": adjust_lr_fn,
-            },
-        )
+        names = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
+        super().__init__(params, chosen(locals(), names))
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import check_betas, check_flags, check_lr, check_nonnegative
+from .._refused import refuse
+from ._checks import check_betas, check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer, times
 from .adam import averages
 
 __all__ = ["NAdam"]
+__getattr__ = refuse(__name__)
 
 
 class NAdam(ElementwiseOptimizer):
@@ -46,6 +48,7 @@ class NAdam(ElementwiseOptimizer):
     """
 
     on_device = "params, mu_products and state_steps"
+    state_names = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -63,28 +66,14 @@ class NAdam(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        check_nonnegative("epsilon", eps)
+        check_nonnegative(epsilon=eps)
         check_betas(betas)
-        check_nonnegative("weight_decay", weight_decay)
-        check_nonnegative("momentum_decay", momentum_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """m and v."""
-        return ("exp_avg", "exp_avg_sq")
+        check_nonnegative(weight_decay=weight_decay, momentum_decay=momentum_decay)
+        names = (
+            "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize "
+            "foreach capturable differentiable"
+        )
+        super().__init__(params, chosen(locals(), names))
 
     def scalars(self, group: dict[str, Any]) -> dict[str, float]:
         """The step and the product of the mu."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..autograd.grad_mode import enable_grad
 from ..tape import dtypes, modes, recording
-from ..tape.hooks import RemovableHandle
+from ..tape.hooks import RemovableHandle, add_hook
 from ..tape.tensor import Tensor
 
 __all__ = [
@@ -40,8 +40,15 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     """Run `hook(optimizer, args, kwargs)` before the step of every optimizer.
 
     What the hook returns, unless None, replaces (args, kwargs).
+
+    Example:
+        >>> hook = lambda optimizer, args, kwargs: print("before", type(optimizer).__name__)
+        >>> handle = register_optimizer_step_pre_hook(hook)
+        >>> gradlib.optim.SGD(model.parameters()).step()
+        before SGD
+        >>> handle.remove()
     """
-    return _add(_global_pre_hooks, hook)
+    return add_hook(_global_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -52,16 +59,15 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
     Returns:
         A handle whose `remove()` takes the hook away.
+
+    Example:
+        >>> hook = lambda optimizer, args, kwargs: print("after", type(optimizer).__name__)
+        >>> handle = register_optimizer_step_post_hook(hook)
+        >>> gradlib.optim.SGD(model.parameters()).step()
+        after SGD
+        >>> handle.remove()
     """
-    return _add(_global_post_hooks, hook)
-
-
-def _add(hooks: OrderedDict, hook: Callable, prepend: bool = False) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
+    return add_hook(_global_post_hooks, hook)
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,6 +103,8 @@ def _labelled(optimizer: Optimizer, method: str, call: Callable, *args: Any) -> 
     """``call(*args)``, with a range of the profiler that names the method while one runs."""
     if not modes.state.bits & modes.PROFILE:
         return call(*args)
+    if modes.state.capture is not None:
+        return modes.state.capture.whole(f"{type(optimizer).__name__}.{method}", call, args)
     name = f"Optimizer.{method}#{type(optimizer).__name__}.{method}"
     span = recording.Span(name, recording.LABEL)
     try:
@@ -123,16 +131,6 @@ def _step_with_hooks(self: Optimizer, step: Callable, args: tuple, kwargs: dict[
     for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
         hook(self, args, kwargs)
     return out
-
-
-_HOOK_DICTS = (
-    "_optimizer_step_pre_hooks",
-    "_optimizer_step_post_hooks",
-    "_optimizer_state_dict_pre_hooks",
-    "_optimizer_state_dict_post_hooks",
-    "_optimizer_load_state_dict_pre_hooks",
-    "_optimizer_load_state_dict_post_hooks",
-)
 
 
 class Optimizer:
@@ -173,6 +171,7 @@ class Optimizer:
     _optimizer_state_dict_post_hooks: OrderedDict[int, Callable]
     _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable]
     _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable]
+    _hook_dicts = tuple(name for name in __annotations__ if name.endswith("_hooks"))
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -194,7 +193,7 @@ class Optimizer:
 
     def _prepare(self) -> None:
         """What a new and an unpickled optimizer both need."""
-        for name in _HOOK_DICTS:
+        for name in Optimizer._hook_dicts:
             self.__dict__.setdefault(name, OrderedDict())
         cls = type(self)
         if not getattr(cls.step, "hooked", False):
@@ -237,7 +236,7 @@ class Optimizer:
         Raises:
             RuntimeError: in `step`, if it returns something else.
         """
-        return _add(self._optimizer_step_pre_hooks, hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Run a hook after each step.
@@ -255,7 +254,7 @@ class Optimizer:
             step
             >>> handle.remove()
         """
-        return _add(self._optimizer_step_post_hooks, hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -269,7 +268,7 @@ class Optimizer:
         Returns:
             A handle whose `remove()` takes the hook away.
         """
-        return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -283,7 +282,7 @@ class Optimizer:
         Returns:
             A handle whose `remove()` takes the hook away.
         """
-        return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -297,7 +296,7 @@ class Optimizer:
         Returns:
             A handle whose `remove()` takes the hook away.
         """
-        return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -311,7 +310,7 @@ class Optimizer:
         Returns:
             A handle whose `remove()` takes the hook away.
         """
-        return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
     # --- state ----------------------------------------------------------------------------
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import check_betas, check_flags, check_lr, check_nonnegative
+from .._refused import refuse
+from ._checks import check_betas, check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
 from ._rules import choose
 from .adam import averages
 
 __all__ = ["RAdam"]
+__getattr__ = refuse(__name__)
 
 
 class RAdam(ElementwiseOptimizer):
@@ -46,6 +48,8 @@ class RAdam(ElementwiseOptimizer):
         0.8
     """
 
+    state_names = ("exp_avg", "exp_avg_sq")
+
     def __init__(
         self,
         params: Any,
@@ -61,26 +65,14 @@ class RAdam(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        check_nonnegative("epsilon", eps)
+        check_nonnegative(epsilon=eps)
         check_betas(betas)
-        check_nonnegative("weight_decay", weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """m and v."""
-        return ("exp_avg", "exp_avg_sq")
+        check_nonnegative(weight_decay=weight_decay)
+        names = (
+            "lr betas eps weight_decay maximize foreach "
+            "capturable decoupled_weight_decay differentiable"
+        )
+        super().__init__(params, chosen(locals(), names))
 
     @staticmethod
     def constants(o: dict[str, Any], counters: dict[str, Any]) -> dict[str, Any]:

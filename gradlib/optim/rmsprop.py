@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import check_flags, check_lr, check_nonnegative
+from .._refused import refuse
+from ._checks import check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["RMSprop"]
+__getattr__ = refuse(__name__)
 
 
 class RMSprop(ElementwiseOptimizer):
@@ -59,24 +61,11 @@ class RMSprop(ElementwiseOptimizer):
         differentiable: bool = False,
     ) -> None:
         check_lr(lr)
-        check_nonnegative("epsilon", eps)
-        check_nonnegative("momentum", momentum)
-        check_nonnegative("weight_decay", weight_decay)
-        check_nonnegative("alpha", alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
+        check_nonnegative(epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        names = (
+            "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+        )
+        super().__init__(params, chosen(locals(), names))
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         """v, the momentum buffer if there is momentum, the average of g if centered."""

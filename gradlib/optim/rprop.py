@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._refused import refuse
 from ..operators import public as ops
 from ..tape.tensor import Tensor
-from ._checks import check_flags, check_lr
+from ._checks import check_lr, chosen
 from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["Rprop"]
+__getattr__ = refuse(__name__)
 
 
 class Rprop(ElementwiseOptimizer):
@@ -43,6 +45,8 @@ class Rprop(ElementwiseOptimizer):
         0.9
     """
 
+    state_names = ("prev", "step_size")
+
     def __init__(
         self,
         params: Any,
@@ -58,21 +62,8 @@ class Rprop(ElementwiseOptimizer):
         check_lr(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, None, differentiable)
-
-    def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The last gradient and the step sizes."""
-        return ("prev", "step_size")
+        names = "lr etas step_sizes foreach maximize differentiable capturable"
+        super().__init__(params, chosen(locals(), names))
 
     def initial(self, name: str, p: Tensor, group: dict[str, Any]) -> Tensor:
         """Zeros, and the learning rate for both parts of a complex number."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._checks import check_flags, check_lr, check_nonnegative
+from .._refused import refuse
+from ..tape.tensor import Tensor
+from ._checks import check_lr, check_nonnegative, chosen
 from ._elementwise import ElementwiseOptimizer
 
 __all__ = ["SGD"]
+__getattr__ = refuse(__name__)
 
 
 class SGD(ElementwiseOptimizer):
@@ -62,23 +65,11 @@ class SGD(ElementwiseOptimizer):
         fused: bool | None = None,
     ) -> None:
         check_lr(lr, foreach=False)
-        check_nonnegative("momentum", momentum)
-        check_nonnegative("weight_decay", weight_decay)
+        check_nonnegative(momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_flags(foreach, fused, differentiable)
+        names = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+        super().__init__(params, chosen(locals(), names))
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         """The momentum buffer, if there is momentum."""
@@ -102,3 +93,20 @@ class SGD(ElementwiseOptimizer):
         buf = s["momentum_buffer"] * h.momentum + (g * (1 - h.dampening) if h.dampened else g)
         d = buf * h.momentum + g if h.nesterov else buf
         return d * h.lr, {"momentum_buffer": buf}
+
+    def sparse_update(self, group: dict[str, Any], p: Tensor, grad: Tensor) -> None:
+        """The step along a sparse gradient; its momentum buffer is sparse, too."""
+        if group["weight_decay"]:
+            raise RuntimeError(
+                "weight_decay option is not compatible with sparse gradients: it changes every row"
+            )
+        momentum = group["momentum"]
+        if momentum:
+            grad = grad.coalesce()  # so the buffer has each row once, however many steps there are
+            buffer = self.state[p].get("momentum_buffer")
+            if buffer is None:
+                buffer = self.state[p]["momentum_buffer"] = grad.clone()
+            else:
+                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+        p.add_(grad, alpha=-float(group["lr"]))

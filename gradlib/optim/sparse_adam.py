@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 from ..operators import public as ops
+from ..tape.device import beside
+from ..tape.sparse import is_sparse
 from ..tape.tensor import Tensor
-from ._checks import check_betas
+from ._checks import check_betas, check_one_element, chosen
 from ._plain import PlainOptimizer
+from ._rows import Rows
 
 __all__ = ["SparseAdam"]
 
 
 class SparseAdam(PlainOptimizer):
-    """Adam on the rows (dimension 0) that have a gradient; moments of other rows do not decay.
-
-    Gradients are dense tensors here: a row of zeros is one without a gradient, as those of an embedding that were
-    not looked up.
+    """Adam on the rows that a sparse gradient has; moments of other rows do not decay.
 
     Args:
         params: tensors, (name, tensor) pairs, or groups.
@@ -27,16 +27,19 @@ class SparseAdam(PlainOptimizer):
         maximize: follow the gradient upwards.
 
     Raises:
-        ValueError: a setting outside of its range, or a complex parameter.
+        ValueError: a setting outside of its range, or a complex or sparse parameter.
+        RuntimeError: a gradient is dense.
 
     Example:
         >>> table = gradlib.ones(3, 2, requires_grad=True)
         >>> opt = gradlib.optim.SparseAdam([table], lr=0.1)
-        >>> nn.functional.embedding(gradlib.tensor([1]), table).sum().backward()
+        >>> nn.functional.embedding(gradlib.tensor([1]), table, sparse=True).sum().backward()
         >>> opt.step()
         >>> [round(v, 4) for v in table[:, 0].tolist()]
         [1.0, 0.9, 1.0]
     """
+
+    takes_sparse = True
 
     def __init__(
         self,
@@ -46,14 +49,23 @@ class SparseAdam(PlainOptimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
+        check_one_element(lr)
         if not lr > 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not eps > 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, chosen(locals(), "lr betas eps maximize"))
+        thin = [
+            [i, k]
+            for i, group in enumerate(self.param_groups)
+            for k, p in enumerate(group["params"])
+            if is_sparse(p)
+        ]
+        if thin:
+            raise ValueError(
+                f"Sparse params at indices {thin}: SparseAdam requires dense parameter tensors"
+            )
         bad = [
             [i, k]
             for i, group in enumerate(self.param_groups)
@@ -69,32 +81,36 @@ class SparseAdam(PlainOptimizer):
         self, group: dict[str, Any], p: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
         """See the class."""
+        if not is_sparse(grad):
+            raise RuntimeError(
+                "SparseAdam does not support dense gradients, please consider Adam instead"
+            )
+        if not p.is_floating_point():
+            raise RuntimeError(
+                f"SparseAdam needs parameters of a floating point dtype, but got {p.dtype}: convert them first"
+            )
         if not state:
             state["step"] = 0
             state["exp_avg"] = ops.zeros_like(p)
             state["exp_avg_sq"] = ops.zeros_like(p)
         state["step"] += 1
-        where: Any = ...
-        if grad.dim():
-            where = (
-                (grad.unsqueeze(1) if grad.dim() == 1 else grad.flatten(1))
-                .ne(0)
-                .any(1)
-                .nonzero()
-                .squeeze(1)
-            )
-            if not where.numel():
-                return
-        self._update_rows(group, p, grad[where], where, state)
+        with beside(p._array):
+            self._update_rows(group, Rows(p, grad), state)
 
     @staticmethod
-    def _update_rows(group, p: Tensor, g: Tensor, where: Any, state: dict[str, Any]) -> None:
-        beta1, beta2 = group["betas"]
-        step = state["step"]
-        old1, old2 = state["exp_avg"][where], state["exp_avg_sq"][where]
-        mean = old1 + (g - old1) * (1 - beta1)
-        square = old2 + (g * g - old2) * (1 - beta2)
-        state["exp_avg"][where] = mean
-        state["exp_avg_sq"][where] = square
+    def _update_rows(group: dict[str, Any], rows: Rows, state: dict[str, Any]) -> None:
+        if not rows.values.shape[0]:
+            return
+        g, xp, step = rows.values, rows.xp, state["step"]
+        beta1, beta2 = map(float, group["betas"])
+        mean, square = rows.of(state["exp_avg"]), rows.of(state["exp_avg_sq"])
+        mean += (g - mean) * (1 - beta1)
+        square += (g * g - square) * (1 - beta2)
+        rows.write(state["exp_avg"], mean)
+        rows.write(state["exp_avg_sq"], square)
         size = float(group["lr"]) * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-        p[where] = p[where] - size * mean / (square.sqrt() + group["eps"])
+        xp.sqrt(square, out=square)
+        square += group["eps"]
+        mean *= size
+        mean /= square
+        rows.step(mean)

@@ -6,6 +6,7 @@ from ._execution_trace import ExecutionTraceObserver
 from ._function_event import DeviceType
 from ._kineto import _ExperimentalConfig as _ExperimentalConfig
 from ._kineto import _KinetoProfile as _KinetoProfile
+from ._merge import merge_traces
 from ._profile import profile
 from ._record_function import record_function
 from ._schedule import (
@@ -24,6 +25,7 @@ __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
     "kineto_available",
+    "merge_traces",
     "profile",
     "record_function",
     "schedule",

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..tape.memory import kept, owner
 from ..tape.memory import key as memory_key
+from ..tape.modes import shared
 from ..tape.source import LIBRARY, is_library, learn
 from ..tape.tensor import Tensor
 
@@ -123,7 +124,7 @@ class Memory:
 
     def _allocate(self, array: Any, known: Iterable[int], details: Any, now: int) -> Block | None:
         """The block of `array`, a new one if need be; None for memory from before the profile."""
-        array = owner(array)
+        array = owner(array.values if array.__class__ is shared.sparse else array)
         key = memory_key(array)
         block = self._live.get(key)
         if block is not None or key in known:

@@ -12,10 +12,12 @@ import itertools
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _memory
+from ._collectives import Collective
 from ._function_event import MEMORY_EVENT_NAME, DeviceSlice, DeviceType, FunctionEvent
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 CATEGORIES = {0: "cpu_op", 1: "cpu_op", 7: "user_annotation"}
 DEVICE_PROCESS = 1 << 30  # added to a device's number: larger than any process number
+COLLECTIVES = 1 << 20  # added to the number of a track of collectives: larger than those of threads
 FORWARD_BACKWARD, LAUNCH = "fwdbwd", "ac2g"
 
 
@@ -61,6 +64,8 @@ def trace_events(events: EventList) -> Iterator[dict]:
     for slice in events._device_slices:
         yield device_slice(slice, streams)
         yield from arrows.at_device(slice)
+    for call in events._collectives:
+        yield from collective(call, process)
     yield from memory_counters(events, process)
     yield from clock_counters(events, process)
 
@@ -91,6 +96,8 @@ def names(events: EventList, process: int, streams: dict[tuple[int, int], int]) 
     cpu = {event.thread for event in events if event.device_type is DeviceType.CPU}
     for thread in sorted(cpu):
         yield from track("thread", process, thread, thread_name(events, thread), thread)
+    for name in sorted({collective_track(call) for call in events._collectives}):
+        yield from track("thread", process, COLLECTIVES + name[0], name[1], COLLECTIVES + name[0])
     for device in sorted({device for device, _ in streams}):
         yield from track("process", DEVICE_PROCESS + device, None, f"cuda:{device}", device + 1)
     for (device, stream), number in streams.items():
@@ -169,6 +176,38 @@ def device_slice(slice: DeviceSlice, streams: dict[tuple[int, int], int]) -> dic
         "dur": slice.duration_us,
         "args": {"device": slice.device, "stream": stream_name(slice.stream)},
     }
+
+
+def collective_track(call: Collective) -> tuple[int, str]:
+    """The number and name of the track of a collective: those of a group come one after the other."""
+    number = int(call.group) if call.group.isdigit() else zlib.crc32(call.group.encode())
+    if call.p2p:
+        return 2 * number + 1, f"send and receive in group {call.group}"
+    return 2 * number, f"collectives of group {call.group}"
+
+
+def collective(call: Collective, process: int) -> Iterator[dict]:
+    """A collective, send or receive. The latter overlap, so viewers give them as many tracks as they need."""
+    given = {
+        "call": call.what,
+        "line": call.place,
+        "bytes": call.nbytes,
+        "GB/s": round(call.gb_per_s, 3),
+        "bus GB/s": None if call.bus_gb_per_s is None else round(call.bus_gb_per_s, 3),
+        "Seq": call.seq,
+        "Process Group Name": call.group,
+        "Group size": call.ranks or None,
+    }
+    common = {
+        "cat": "collective", "name": call.name, "pid": process, "tid": COLLECTIVES + collective_track(call)[0],
+        "args": {name: value for name, value in given.items() if value is not None},
+    }  # fmt: skip
+    if not call.p2p:
+        yield {"ph": "X", **common, "ts": call.start_us, "dur": call.duration_us}
+        return
+    number = f"p2p {call.group} {call.seq}"
+    yield {"ph": "b", "id": number, **common, "ts": call.start_us}
+    yield {"ph": "e", "id": number, **common, "ts": call.start_us + call.duration_us}
 
 
 # -- arrows ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ..tape.modes import state
 from ..tape.node import LEAF_SEQ
 from ..tape.recording import LABEL, OP
 from ..tape.tensor import Tensor
+from . import _collectives
 from ._blocks import Memory, user_stack
 from ._device_times import Timers
 from ._events import EventList
@@ -42,6 +43,7 @@ class Collector:
         self.room, self.dropped, self.options = limit * FIELDS, 0, options
         self.began_ns, self.began_at_ns = perf_counter_ns(), time_ns()
         self.new_threads: Any = None  # NewThreads, if they are recorded, too
+        self.collectives: list[_collectives.Collective] = []
 
     def enter(
         self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
@@ -68,6 +70,7 @@ class Collector:
     def finish(self) -> None:
         """The profile is over; a label that ends later is not part of it."""
         self.room = 0
+        self.collectives = _collectives.since(self.began_at_ns)
 
     def time_devices(self, on: bool) -> None:
         """Whether to time what devices do from now on."""
@@ -274,6 +277,7 @@ def add_extras(events: EventList, collector: Any, threads: dict[int, int]) -> No
     names: dict = {t.ident: t.name for t in threading.enumerate()}
     if collector.new_threads is not None:
         names = collector.new_threads.names | names
+    events._collectives = collector.collectives
     events._threads = {number: names.get(ident, "") for ident, number in threads.items()}
     if getattr(collector, "memory", None) is not None:
         account_memory(events, collector, threads)

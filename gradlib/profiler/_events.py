@@ -58,6 +58,12 @@ class EventList(Exports, list):
         profile_memory, with_flops: whether tables have columns for them.
         with_stack: whether the events have stacks.
         began_at_ns: the time of day at which the events' times are 0, as ``time.time_ns``.
+
+    Example:
+        >>> with gradlib.autograd.profiler.profile() as prof:
+        ...     _ = x * 2
+        >>> [event.name for event in prof.function_events]
+        ['mul']
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -72,6 +78,7 @@ class EventList(Exports, list):
         self._device_slices: list[DeviceSlice] = []
         self._blocks: list[Any] | None = None  # MemoryBlock; None if memory was not recorded
         self._samples: list[Any] = []  # ClockSample
+        self._collectives: list[Any] = []  # Collective
         self._tree_built = False
 
     def _build_tree(self) -> None:
@@ -101,6 +108,7 @@ class EventList(Exports, list):
         if self._blocks is not None:
             self._blocks += [block.shifted(shift) for block in later._blocks or ()]
         self._samples += [s._replace(time_us=s.time_us + shift) for s in later._samples]
+        self._collectives += [c._replace(start_us=c.start_us + shift) for c in later._collectives]
 
     @property
     def self_cpu_time_total(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import _by_line, _chrome, _html, _memory
+from . import _by_line, _chrome, _collectives, _html, _memory
 
 
 class Exports:
@@ -52,6 +52,21 @@ class Exports:
             >>> print(prof.by_line().head(10))  # doctest: +SKIP
         """
         return _by_line.by_line(self._recorded_events(), "profile(with_stack=True)")
+
+    def communication(self) -> _collectives.Communication:
+        """The collectives of this process: calls, bytes, time, rate, and how much of it was hidden behind compute.
+
+        A moment of a collective is hidden if operations or backward nodes run meanwhile. The last 1,000 collectives
+        are known (``TORCH_FR_BUFFER_SIZE`` of them).
+
+        Example:
+            >>> print(prof.communication())  # doctest: +SKIP
+            Collective  Calls       Bytes     Time  GB/s  Hidden  Exposed  Exposed %
+            ----------  -----  ----------  -------  ----  ------  -------  ---------
+            all_reduce      4  10,485,760  10112us  1.04  8904us   1208us        12%
+            Exposed communication: 1208us of 60210us (2.0%)
+        """
+        return _collectives.communication(self._recorded_events())
 
     def memory_timeline(self, device: Any = None) -> _memory.MemoryTimeline:
         """The memory allocated since the profile began, over time, and what it was used for at its peak.

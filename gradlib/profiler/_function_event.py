@@ -123,6 +123,11 @@ class FunctionEvent(FormattedTimesMixin):
         sequence_nr: joins a forward operation with its backward node; -1 if it has none.
         flops: estimate of floating point operations; 0 where there is none.
         is_legacy: kernels of an event are also listed by the events around it.
+
+    Example:
+        >>> event = FunctionEvent(0, "mul", thread=1, start_us=0.0, end_us=5.0)
+        >>> event.cpu_time_total
+        5.0
     """
 
     def __init__(

@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+from .._refused import refuse
 from ._archive import CheckpointError
 from ._copies import attributes_of, copy_memory, deepcopy_tensor, reduce_tensor
 from ._loading import MapLocation as MapLocation
@@ -39,3 +40,4 @@ __all__ = [
     "safe_globals",
     "save",
 ]
+__getattr__ = refuse(__name__)

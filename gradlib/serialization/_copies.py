@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..operators.sparse.base import moved
+from ..operators.sparse.make import copied as copied_sparse
 from ..tape import dtypes
 from ..tape.device import copied
 from ..tape.lazy import bits_of, is_lazy, physical_of, raw_values, wrap
 from ..tape.memory import dense_bytes, flat_bytes, owner, view_of
+from ..tape.sparse import Sparse, is_sparse
 from ..tape.tensor import Tensor, to_host
 from . import _names as names
 from ._storages import address, span, strides_of
@@ -22,8 +25,14 @@ def attributes_of(tensor: Tensor) -> dict[str, Any]:
 
     Args:
         tensor: the tensor.
+
+    Example:
+        >>> t = gradlib.ones(2)
+        >>> t.note = "mine"
+        >>> attributes_of(t)
+        {'note': 'mine'}
     """
-    return {k: v for k, v in tensor.__dict__.items() if k not in names.INTERNAL}
+    return dict(tensor.__dict__)
 
 
 def warn_of_hooks(tensor: Tensor) -> None:
@@ -62,6 +71,12 @@ def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
     Args:
         root: a raw array.
         memo: of the deepcopy.
+
+    Example:
+        >>> memo = {}
+        >>> a = numpy.ones(3)
+        >>> copy_memory(a, memo) is copy_memory(a, memo)
+        True
     """
     if id(root) not in memo:
         memo[id(root)] = copied(flat_bytes(root))
@@ -82,8 +97,17 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
 
     Returns:
         A function, its arguments and the attributes.
+
+    Example:
+        >>> function, args, state = reduce_tensor(gradlib.ones(2), 5)
+        >>> function(*args)
+        tensor([1., 1.])
     """
     warn_of_hooks(t)
+    if is_sparse(t):
+        held = Sparse(moved(t._array.pattern, to_host), to_host(t._array.values))
+        args = (type(t), held, str(t.device), t.requires_grad)
+        return _rebuild_sparse, args, attributes_of(t) or None
     bits, array = bits_of(t), physical_of(t)._array
     strides, offset = t.stride(), 0
     memory: Any = _whole_owner(array) if isinstance(array, np.ndarray) else None
@@ -91,6 +115,9 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
         array, np.ndarray
     ):  # dense, but in another order of dimensions
         memory = dense_bytes(owner(array))
+    if t.is_meta:
+        args = (type(t), None, (t.dtype.name, tuple(t.shape), strides, 0), "meta", t.requires_grad)
+        return _rebuild_tensor, args, attributes_of(t) or None
     if memory is not None:
         offset = (address(array) - address(memory)) // array.itemsize
     else:
@@ -105,7 +132,7 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
 
 def _rebuild_tensor(
     kind: type,
-    memory: np.ndarray,
+    memory: np.ndarray | None,
     geometry: tuple[str, tuple[int, ...], tuple[int, ...], int],
     where: str,
     requires_grad: bool,
@@ -114,11 +141,20 @@ def _rebuild_tensor(
 ) -> Tensor:
     """Make the tensor that `reduce_tensor` wrote down. Older pickles give the attributes here. bits: of a lazy one."""
     dtype, shape, strides, offset = geometry
+    if memory is None:
+        made = names.rebuild_meta(dtypes.by_name(dtype), shape, strides, False)
+        return _dressed(made, kind, requires_grad, attributes or {})
     made = Tensor._make(view_of(flat_bytes(memory), dtypes.by_name(dtype), offset, shape, strides))
     if where != "cpu":
         made = made.to(where)
     made = Tensor._make(wrap(made, bits))
     return _dressed(made, kind, requires_grad, attributes or {})
+
+
+def _rebuild_sparse(kind: type, held: Sparse, where: str, requires_grad: bool) -> Tensor:
+    """Make the sparse tensor that `reduce_tensor` wrote down."""
+    made = Tensor._make(held)
+    return _dressed(made if where == "cpu" else made.to(where), kind, requires_grad, {})
 
 
 def _dressed(made: Tensor, kind: type, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
@@ -142,6 +178,12 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
 
     Raises:
         RuntimeError: `t` was made by an operation that is recorded.
+
+    Example:
+        >>> t = gradlib.ones(2)
+        >>> made = deepcopy_tensor(t, {})
+        >>> made.data_ptr() == t.data_ptr()
+        False
     """
     known = memo.get(id(t))
     if known is not None:
@@ -153,8 +195,14 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
             "because of a torch.nn.utils.weight_norm usage, see "
             "https://github.com/pytorch/pytorch/pull/103001"
         )
+    if is_sparse(t):
+        made = memo[id(t)] = _dressed(copied_sparse(t), type(t), t.requires_grad, {})
+        made.__dict__.update(copy.deepcopy(attributes_of(t), memo))
+        if t._grad is not None:
+            made._grad = copy.deepcopy(t._grad, memo)
+        return made
     array = raw_values(t)
-    root = None if is_lazy(t) else _whole_owner(array, any_order=True)
+    root = None if is_lazy(t) or t.is_meta else _whole_owner(array, any_order=True)
     if root is None:
         duplicate = copied(array, "K")
     else:

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from .. import storage
+from ..operators.sparse.make import sparse_compressed_tensor, sparse_coo_tensor
 from ..storage import TypedStorage
-from ..tape import dtypes, generator, layout
+from ..tape import dtypes, generator, layout, sparse
+from ..tape.arrays import backend_for
+from ..tape.attributes import INTERNAL
 from ..tape.device import device
 from ..tape.lazy import BITS, wrap
-from ..tape.memory import view_of
+from ..tape.memory import bytes_needed, view_of
 from ..tape.tensor import Size, Tensor
 from ..tape.untyped import UntypedStorage
 
-INTERNAL = frozenset(
-    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level _tangent_part "
-    "_tangent_copied _geometries _stands_for _inherits _detached _array _fn _grad _nr _rg _ver _view".split()
-)
-"""Attributes of a Tensor that belong to the graph or to its memory and are never written."""
+SET_BY_NOBODY = INTERNAL | frozenset("_array _fn _grad _nr _rg _ver _view".split())
+"""Attributes of a Tensor that no file sets."""
 
 
 class Global:
@@ -109,6 +109,28 @@ def rebuild_tensor_v2(
     return rebuild_tensor_v3(*args)
 
 
+def rebuild_meta(dtype: dtypes.dtype, size: Any, stride: Any, requires_grad: bool) -> Tensor:
+    """A tensor of the meta device, which has no storage in a file."""
+    if not isinstance(dtype, dtypes.dtype):
+        raise ValueError("a meta tensor must be made from a dtype")
+    size, stride = tuple(map(int, size)), tuple(map(int, stride))
+    count = bytes_needed(1, 0, size, stride)
+    memory = backend_for("meta").empty(count, dtype.np)
+    steps = tuple([s * dtype.itemsize for s in stride])
+    return Tensor._make(memory.as_strided(size, steps, 0), bool(requires_grad))
+
+
+def rebuild_sparse(kind: layout.layout, data: Any) -> Tensor:
+    """A sparse tensor from the tensors that it is made of; all that they say is checked."""
+    if kind is sparse.COO:
+        indices, values, size = data[:3]
+        made = sparse_coo_tensor(indices, values, size)
+        if len(data) > 3 and data[3]:  # files do not know it of tensors of early versions
+            made = sparse_coo_tensor(indices, values, size, is_coalesced=True)
+        return made
+    return sparse_compressed_tensor(*data, layout=kind)
+
+
 def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Any:
     """A parameter on the memory of `data`."""
     return of_nn("Parameter")(data.detach(), bool(requires_grad))
@@ -123,7 +145,13 @@ def rebuild_parameter_with_state(
 
 def rebuild_from_type_v2(function: Any, kind: type, args: tuple[Any, ...], state: Any) -> Any:
     """An instance of a Tensor subclass, or a tensor with attributes."""
-    if function not in (rebuild_tensor_v2, rebuild_tensor_v3, rebuild_parameter):
+    if function not in (
+        rebuild_tensor_v2,
+        rebuild_tensor_v3,
+        rebuild_meta,
+        rebuild_parameter,
+        rebuild_sparse,
+    ):
         raise ValueError(f"{function!r} does not make a tensor")
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
         raise ValueError(f"{kind!r} is not a subclass of Tensor")
@@ -149,7 +177,7 @@ def set_state(tensor: Any, state: Any) -> Any:
     if attributes == {}:  # the attributes of a tensor that they lead back to are still to come
         _unfinished.__dict__.setdefault("pairs", []).append((tensor, attributes))
     for name, value in (attributes or {}).items():
-        if name not in INTERNAL:
+        if name not in SET_BY_NOBODY:
             tensor.__dict__[name] = value
     return tensor
 
@@ -229,6 +257,8 @@ FUNCTIONS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor"): rebuild_tensor_v2,
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor_v2,
     ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_v3,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta,
+    ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type_v2,

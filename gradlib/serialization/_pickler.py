@@ -15,6 +15,7 @@ from ..tape import dtypes
 from ..tape.device import device
 from ..tape.lazy import BITS, bits_of, physical_of
 from ..tape.memory import dense_bytes, flat_bytes, owner
+from ..tape.sparse import COO, is_sparse
 from ..tape.tensor import Size, Tensor, to_host
 from ..tape.untyped import UntypedStorage
 from ._copies import attributes_of, warn_of_hooks
@@ -164,6 +165,11 @@ def refer(storage: Any, storages: Storages) -> StorageRef:
 
 def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
     """The name and the arguments that make `tensor`, without class and attributes."""
+    if tensor.is_meta:
+        args = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
+        return Global("torch._utils", "_rebuild_meta_tensor_no_storage"), args
+    if is_sparse(tensor):
+        return Global("torch._utils", "_rebuild_sparse_tensor"), sparse_parts(tensor)
     entry, offset, strides = storages.place(tensor)
     dtype = tensor.dtype
     typed = entry.dtype is dtype and dtype.name in NAMES
@@ -176,6 +182,24 @@ def reduce_storages(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any,
     if typed:
         return Global("torch._utils", "_rebuild_tensor_v2"), (*args, *metadata)
     return Global("torch._utils", "_rebuild_tensor_v3"), (*args, dtype, *metadata)
+
+
+class LayoutName:
+    """What stands for a layout in the pickle."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def sparse_parts(tensor: Tensor) -> tuple[Any, ...]:
+    """The layout of a sparse tensor, and the tensors and sizes that it is made of."""
+    pattern, values = tensor._array.pattern, Tensor._make(tensor._array.values)
+    kind, size = LayoutName(str(pattern.layout)), Size(tensor.shape)
+    if pattern.layout is COO:
+        return kind, (Tensor._make(pattern.indices), values, size, pattern.coalesced)
+    return kind, (Tensor._make(pattern.compressed), Tensor._make(pattern.plain), values, size)
 
 
 def reduce_in_checkpoint(tensor: Tensor, storages: Storages) -> tuple[Any, tuple[Any, ...]]:
@@ -234,6 +258,8 @@ def make_pickler(base: Any) -> Any:
                 if obj.__class__.__name__.startswith("Uninitialized"):
                     return reduce(obj, self.proto)
                 return reduce_in_checkpoint(obj, self.storages)
+            if isinstance(obj, LayoutName):
+                return self.name("torch.serialization", "_get_layout"), (obj.name,)
             if isinstance(obj, Size):
                 return self.name("torch", "Size"), (tuple(obj),)
             if isinstance(obj, device):

@@ -45,12 +45,16 @@ def _at_location(storage: UntypedStorage, location: str) -> UntypedStorage:
     try:
         target = device(location)
     except (RuntimeError, NotImplementedError):
+        target = None
+    if target is None or target.type not in ("cpu", "cuda", "meta"):
         raise RuntimeError(
             f"don't know how to restore data location of a storage (tagged with {location}); "
             "pass map_location='cpu' to put it on the CPU"
-        ) from None
+        )
     if target.type == "cpu":
         return storage
+    if target.type == "meta":
+        return storage.to(target)
 
     if not is_available():
         raise RuntimeError(

@@ -45,6 +45,12 @@ def clear_safe_globals() -> None:
     """Take back all that `add_safe_globals` has allowed.
 
     ``load`` with `weights_only` refuses these classes and functions again.
+
+    Example:
+        >>> with safe_globals([Config]):
+        ...     clear_safe_globals()
+        ...     get_safe_globals()
+        []
     """
     unpickler.set_allowed([])
 
@@ -76,6 +82,11 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> l
 
     Returns:
         Names such as "__main__.Config", in the order in which they come.
+
+    Example:
+        >>> gradlib.save({"config": Config()}, "config.pt")
+        >>> [name.rpartition(".")[2] for name in get_unsafe_globals_in_checkpoint("config.pt")]
+        ['Config']
     """
     with opened(f) as (file, name):
         if not zipfile.is_zipfile(file):

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .._refused import refuse
 from ..operators.create.filled import finish, place
 from ..operators.fft.window_functions import cosines, positions, triangle
 from ..operators.fft.window_functions import kaiser as _kaiser_values
@@ -22,6 +23,7 @@ __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",
     "hann", "kaiser", "nuttall",
 ]  # fmt: skip
+__getattr__ = refuse(__name__)
 
 
 def _make(name: str, M: int, formula: Callable[..., Any], options: dict[str, Any]) -> Tensor:
@@ -133,6 +135,10 @@ def exponential(
     """``exp(-|k - center| / tau)``; `center` (the middle by default) only with ``sym=False``.
 
     ValueError for a `tau` of 0 or less, or a center with ``sym=True``.
+
+    Example:
+        >>> gradlib.signal.windows.exponential(3)
+        tensor([0.3679, 1.0000, 0.3679])
     """
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -178,6 +184,10 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
     """``a[0] - a[1] cos(2 pi x) + a[2] cos(4 pi x) - ...``
 
     TypeError if `a` is not iterable, ValueError if it is empty.
+
+    Example:
+        >>> gradlib.signal.windows.general_cosine(3, a=[0.5, 0.5])
+        tensor([0., 1., 0.])
     """
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")

@@ -8,21 +8,29 @@ from typing import Any
 
 import numpy as np
 
+from . import sparse
 from .device import copied
 from .lazy import Lazy, raw_values, store
+from .modes import shared
 from .storage import before_write, bump
 from .tensor import Tensor
 
 _accumulating = threading.RLock()
 
 
-def accumulate(leaf: Tensor, grads: list, traced: bool, create_graph: bool) -> None:
+def accumulate(leaf: Tensor, grads: list, traced: int, create_graph: bool) -> None:
     """Add the one gradient in `grads` into ``leaf.grad`` by the gradient layout contract."""
     with _accumulating:  # the one place where passes of several threads meet
         have = leaf._grad
+        if shared.sparse is not None and sparse.among_gradients(have, grads[0], leaf):
+            leaf._grad = with_sparse(have, grads.pop(), create_graph)
+            return
         if traced:
             grad = grads.pop()
-            if have is None:
+            subclasses = shared.subclasses
+            if subclasses is not None and subclasses.among((have, grad)):
+                leaf._grad = subclasses.accumulated(have, grad, create_graph)
+            elif have is None:
                 leaf._grad = stored(leaf, grad, create_graph)
             elif create_graph:
                 leaf._grad = have + grad
@@ -38,11 +46,34 @@ def accumulate(leaf: Tensor, grads: list, traced: bool, create_graph: bool) -> N
             bump(have)
 
 
+def with_sparse(have: Tensor | None, grad: Any, create_graph: bool) -> Tensor:
+    """The new ``.grad`` of a leaf where what is there or what arrives is sparse.
+
+    What is there takes a sparse gradient in place; where it is sparse and a dense one arrives, that is a new tensor.
+    """
+    if create_graph:
+        return grad.clone() if have is None else have + grad
+    raw = getattr(grad, "_array", grad)
+    if have is None:
+        return Tensor._make(raw.copy())
+    if not sparse.is_sparse(have):
+        add_into(have, raw)
+        return have
+    if raw.__class__ is not shared.sparse:
+        return Tensor._make(have._array + raw)
+    before_write(have)
+    have._array.assign(have._array + raw)
+    bump(have)
+    return have
+
+
 def add_into(have: Tensor, array: Any) -> None:
     """Add a raw array to a gradient in place."""
     before_write(have)
     if have._array.__class__ is Lazy:  # the program set it
         store(have, raw_values(have) + array)
+    elif array.__class__ is shared.sparse:
+        sparse.scattered(array, have._array)
     else:
         have._array += array
     bump(have)

@@ -7,7 +7,7 @@ import warnings
 
 from . import handed
 from .lazy import raw_values
-from .modes import state
+from .modes import shared, state
 from .source import is_library
 
 
@@ -62,7 +62,11 @@ def check_nan(node, outs: tuple) -> None:
     """RuntimeError if a gradient (raw array, Tensor or None) has a nan."""
     for i, out in enumerate(outs):
         array = raw_values(out) if hasattr(out, "_array") else out
-        if array is not None and array.dtype.kind in "fcV" and bool((array != array).any()):
+        if array is None or array.dtype.kind not in "fcV" or hasattr(array, "nowhere"):
+            continue  # `nowhere`: it has no values
+        if array.__class__ is shared.sparse:
+            array = array.values
+        if bool((array != array).any()):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
 
 

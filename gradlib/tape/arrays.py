@@ -29,6 +29,13 @@ def enter(
         _BY_TYPE[t] = open()
 
 
+def replace(before: Any, after: Any) -> None:
+    """Let the arrays of one namespace have another one from now on."""
+    for t, found in _BY_TYPE.items():
+        if found is before:
+            _BY_TYPE[t] = after
+
+
 def backend_of(array: Any) -> Any:
     """The backend of a raw array, making its arrays on the device of that array."""
     found = _BY_TYPE.get(array.__class__) or _find(array)
@@ -57,6 +64,10 @@ def _find(array: Any) -> Any:
 
 def backend_for(device_type: str) -> Any:
     """The backend of a device type; for "cuda" RuntimeError when CuPy or a device is missing."""
+    if device_type not in _OPENERS:
+        raise NotImplementedError(
+            f"gradlib has no {device_type!r} device; use device='cpu' or device='cuda'"
+        )
     return _OPENERS[device_type]()
 
 

@@ -24,6 +24,10 @@ class _cummin(NamedTuple):
     values: Tensor
     indices: Tensor
 
+class _eig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
 class _frexp(NamedTuple):
     mantissa: Tensor
     exponent: Tensor
@@ -163,8 +167,35 @@ class Declared:
     def __sub__(self, other: Any, /) -> Tensor: ...
     def __truediv__(self, other: Any, /) -> Tensor: ...
     def __xor__(self, other: Any, /) -> Tensor: ...
+    @property
+    def _cdata(self) -> Tensor:
+        """A number that no other tensor of this moment has."""
+    def _coalesced_(self, coalesced: Any) -> Tensor:
+        """Say whether the tensor is coalesced; it is believed. Returns the tensor."""
+    def _dimI(self) -> _b.int:
+        """``sparse_dim()`` of a COO tensor."""
+    def _dimV(self) -> _b.int:
+        """``dense_dim()`` of a COO tensor."""
+    def _indices(self) -> Tensor:
+        """The places as they are kept, of a tensor that need not be coalesced."""
+    def _is_all_true(self) -> Tensor:
+        """Whether all elements of a bool tensor are True, as a tensor; RuntimeError for another dtype."""
+    def _is_any_true(self) -> Tensor:
+        """Whether one element of a bool tensor is True, as a tensor; RuntimeError for another dtype."""
+    def _is_zerotensor(self) -> _b.bool:
+        """False: every tensor has memory for its zeros."""
     def _neg_view(self) -> Tensor:
         """The negative, a view with the negative bit set."""
+    def _nested_tensor_size(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def _nested_tensor_storage_offsets(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def _nested_tensor_strides(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def _nnz(self) -> _b.int:
+        """How many values are kept (of BSR and BSC: blocks)."""
+    def _values(self) -> Tensor:
+        """The values as they are kept, outside of the graph, of a tensor that need not be coalesced."""
     def abs(self, *, out: Any = None) -> Tensor:
         """The absolute value of each element; of a complex number sqrt(re^2 + im^2), which is real."""
     def abs_(self) -> Tensor:
@@ -337,6 +368,8 @@ class Declared:
         """This tensor converted to uint8: ``to(gradlib.uint8)``."""
     def cauchy_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
         """Fill this tensor with numbers from the Cauchy distribution."""
+    def ccol_indices(self) -> Tensor:
+        """Of a matrix compressed by columns: where the values of each column begin, and where the last end."""
     def cdouble(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor converted to complex128: ``to(gradlib.complex128)``."""
     def ceil(self, *, out: Any = None) -> Tensor:
@@ -345,6 +378,8 @@ class Declared:
         """In-place version of ``ceil``: the result is written into this tensor."""
     def cfloat(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor converted to complex64: ``to(gradlib.complex64)``."""
+    def chalf(self, *args: Any, **kwargs: Any) -> Any:
+        """Complex numbers of two float16, which are not here."""
     def char(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor converted to int8: ``to(gradlib.int8)``."""
     def cholesky(self, upper: _b.bool = False, *, out: Any = None) -> Tensor:
@@ -373,6 +408,10 @@ class Declared:
         """In-place version of ``clamp``."""
     def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy with memory of its own, through which gradients flow to this tensor."""
+    def coalesce(self) -> Tensor:
+        """Each place once, in order; the values of one place are added."""
+    def col_indices(self) -> Tensor:
+        """Of a matrix compressed by rows: the column of each value."""
     def conj(self) -> Tensor:
         """The complex conjugates, as a view: they are computed where they are needed."""
     def conj_physical(self, *, out: Any = None) -> Tensor:
@@ -409,6 +448,8 @@ class Declared:
         """This tensor in host memory: itself if it is there already, else a copy."""
     def cross(self, other: Tensor | _b.complex, dim: Any = None, *, out: Any = None) -> Tensor:
         """``linalg.cross``; without `dim`, along the first dimension of length 3."""
+    def crow_indices(self) -> Tensor:
+        """Of a matrix compressed by rows: where the values of each row begin, and where the last end."""
     def cuda(self, device: _device | _b.str | _b.int | None = None, non_blocking: _b.bool = False, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor in the memory of a CUDA device: itself if it is there already."""
     def cummax(self, dim: Any = None, *, out: Any = None, axis: Any = None) -> _cummax:
@@ -427,6 +468,10 @@ class Declared:
         """Each angle, given in degrees, in radians: x * pi / 180."""
     def deg2rad_(self) -> Tensor:
         """In-place version of ``deg2rad``: the result is written into this tensor."""
+    def dense_dim(self) -> _b.int:
+        """How many dimensions, the last ones, are dense: of a dense tensor all."""
+    def dequantize(self) -> Tensor:
+        """This tensor in float32, since none is quantized."""
     def det(self, *, out: Any = None) -> Tensor:
         """The determinant of square matrices. The gradient exists for singular matrices, too."""
     def diag(self, diagonal: _b.int = 0, *, out: Any = None) -> Tensor:
@@ -461,6 +506,8 @@ class Declared:
         """This tensor converted to float64: ``to(gradlib.float64)``."""
     def dsplit(self, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
         """Views of pieces along the dimension that ``dstack`` joins."""
+    def eig(self, *args: Any, **kwargs: Any) -> _eig:
+        """Gone from PyTorch, too: use torch.linalg.eig or torch.linalg.eigvals, which give complex numbers."""
     def eq(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """Whether elements of `input` are equal to those of `other`; nan equals nothing."""
     def eq_(self, other: Tensor | _b.complex) -> Tensor:
@@ -628,20 +675,30 @@ class Declared:
         """In-place version of ``index_reduce``."""
     def index_select(self, dim: Any, index: Tensor, *, out: Any = None) -> Tensor:
         """The slices of `dim` that `index` names, in its order: a copy."""
+    def indices(self) -> Tensor:
+        """The places of the values of a coalesced tensor: integers (sparse dimensions, n)."""
     def inner(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """Products summed over the last dimension of both; tensors without dimensions just multiply."""
     def int(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor converted to int32: ``to(gradlib.int32)``."""
+    def int_repr(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
     def inverse(self, *, out: Any = None) -> Tensor:
         """The inverses of square matrices."""
+    def ipu(self, *args: Any, **kwargs: Any) -> Any:
+        """A copy on a device that there is none of."""
+    def is_coalesced(self) -> _b.bool:
+        """Whether each place is known to occur once, in order."""
     def is_conj(self) -> _b.bool:
         """Whether the values are the conjugates of those in memory: of a tensor made by ``conj``, and of views of it."""
+    def is_distributed(self) -> _b.bool:
+        """False: no tensor lies on several machines."""
     def is_neg(self) -> _b.bool:
         """Whether the values are the negatives of those in memory: of the imaginary part of a conjugated tensor."""
     def is_nonzero(self) -> _b.bool:
         """Whether the one element of a tensor is not zero."""
     def is_shared(self) -> _b.bool:
-        """Whether processes forked from now on share the memory of this tensor."""
+        """Whether processes share the memory of this tensor."""
     def isclose(self, other: Tensor | _b.complex, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: _b.bool = False) -> Tensor:
         """``|input - other| <= atol + rtol * |other|``, elementwise."""
     def isfinite(self, *, out: Any = None) -> Tensor:
@@ -742,6 +799,8 @@ class Declared:
         """``log(sum(exp(input)))`` over the dimension(s) `dim`, without overflow."""
     def long(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor converted to int64: ``to(gradlib.int64)``."""
+    def lstsq(self, *args: Any, **kwargs: Any) -> Any:
+        """Gone from PyTorch, too: use torch.linalg.lstsq(A, B).solution, with its arguments the other way round."""
     def lt(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """Whether elements of `input` are below those of `other`."""
     def lt_(self, other: Tensor | _b.complex) -> Tensor:
@@ -756,6 +815,8 @@ class Declared:
     @property
     def mT(self) -> Tensor:
         """A view with the last two dimensions exchanged: the transposes of a stack of matrices (..., n, m)."""
+    def map2_(self, x: Any, y: Any, callable: Callable[..., Any]) -> Tensor:
+        """Every element replaced by ``callable(element, a, b)`` of the elements of `x` and `y` at its place."""
     def map_(self, tensor: Tensor, callable: Callable[..., Any]) -> Tensor:
         """Every element replaced by ``callable(element, other)``, where `other` is the element of `tensor` at its place."""
     def masked_fill(self, mask: Tensor, value: Tensor | _b.complex) -> Tensor:
@@ -806,6 +867,8 @@ class Declared:
         """A view with the dimension(s) `source` moved to the position(s) `destination`."""
     def msort(self, *, out: Any = None) -> Tensor:
         """A copy with the elements of each column sorted: ``sort`` along the first dimension, without the indices."""
+    def mtia(self, *args: Any, **kwargs: Any) -> Any:
+        """A copy on a device that there is none of."""
     def mul(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """``input * other``, with broadcasting."""
     def mul_(self, other: Tensor | _b.complex) -> Tensor:
@@ -912,8 +975,20 @@ class Declared:
         """A copy of `input` with `source` written at the positions `index` of the flat tensor."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _b.bool = False) -> Tensor:
         """In-place version of ``put``."""
+    def q_per_channel_axis(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def q_per_channel_scales(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def q_per_channel_zero_points(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def q_scale(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def q_zero_point(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
     def qr(self, some: _b.bool = True, *, out: Any = None) -> _qr:
         """(Q, R) with ``input = Q @ R``: the older form of ``linalg.qr``."""
+    def qscheme(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
     def quantile(self, q: Any, dim: Any = None, keepdim: _b.bool = False, *, interpolation: Any = 'linear', out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The q-quantiles of all elements or along `dim`; those of a vector q are in the first dimension of the result."""
     def rad2deg(self, *, out: Any = None) -> Tensor:
@@ -929,6 +1004,8 @@ class Declared:
         """1 / x of each element; inf at 0."""
     def reciprocal_(self) -> Tensor:
         """In-place version of ``reciprocal``: the result is written into this tensor."""
+    def reinforce(self, reward: Any) -> Tensor:
+        """Gone from PyTorch, too: the loss is minus the logarithm of the probability of what was drawn, times the reward."""
     def relu(self, *, out: Any = None) -> Tensor:
         """max(x, 0) of each element; nan stays nan. The gradient at 0 is 0."""
     def relu_(self) -> Tensor:
@@ -953,6 +1030,8 @@ class Declared:
         """Another shape with as many elements; deprecated: use ``reshape``."""
     def resize_as(self, tensor: Tensor) -> Any:
         """The shape of another tensor with as many elements; deprecated: use ``reshape_as``."""
+    def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself, or, of a conjugated view (``is_conj``), a copy that holds the conjugates in memory."""
     def resolve_neg(self) -> Tensor:
@@ -965,6 +1044,8 @@ class Declared:
         """The nearest whole number, or number of `decimals` digits after the point; of two equally near ones the even one."""
     def round_(self, *, decimals: Any = 0) -> Tensor:
         """In-place version of ``round``."""
+    def row_indices(self) -> Tensor:
+        """Of a matrix compressed by columns: the row of each value."""
     def rsqrt(self, *, out: Any = None) -> Tensor:
         """1 / sqrt(x) of each element; inf at 0, nan below it."""
     def rsqrt_(self) -> Tensor:
@@ -990,7 +1071,7 @@ class Declared:
     def sgn_(self) -> Tensor:
         """In-place version of ``sgn``: the result is written into this tensor."""
     def share_memory_(self) -> Tensor:
-        """Move the elements, and those of all views, into memory that processes forked later share."""
+        """Move the elements, and those of all views, into memory that processes share."""
     def short(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor converted to int16: ``to(gradlib.int16)``."""
     def sigmoid(self, *, out: Any = None) -> Tensor:
@@ -1021,12 +1102,22 @@ class Declared:
         """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
     def slogdet(self, *, out: Any = None) -> _slogdet:
         """The determinant of square matrices as sign and logarithm: ``det = sign * exp(logabsdet)``, without overflow."""
+    def smm(self, mat: Tensor) -> Tensor:
+        """The product of a sparse matrix and a dense one, as a sparse tensor."""
     def softmax(self, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
         """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
+    def solve(self, *args: Any, **kwargs: Any) -> Any:
+        """Gone from PyTorch, too: use torch.linalg.solve(A, B), with its arguments the other way round."""
     def sort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> _sort:
         """The elements in order along a dimension, and where they were; equal ones keep their order."""
-    def sparse_mask(self, **kwargs: Any) -> Any:
-        """Not supported: sparse tensors are out of scope."""
+    def sparse_dim(self) -> _b.int:
+        """How many dimensions, the first ones, are sparse: of a dense tensor 0."""
+    def sparse_mask(self, mask: Tensor) -> Any:
+        """What stands at the places of a sparse tensor."""
+    def sparse_resize_(self, size: Any, sparse_dim: Any, dense_dim: Any) -> Tensor:
+        """Give a COO tensor another size, in place; with values it only grows, in its sparse dimensions."""
+    def sparse_resize_and_clear_(self, size: Any, sparse_dim: Any, dense_dim: Any) -> Tensor:
+        """Give a COO tensor another size and no values, in place."""
     def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
         """Views of pieces of this tensor along `dim`: ``gradlib.split``, with its errors."""
     def split_with_sizes(self, split_sizes: Any, dim: Any = 0) -> tuple[Tensor, ...]:
@@ -1043,6 +1134,8 @@ class Declared:
         """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
     def squeeze_(self, dim: Any = None) -> Tensor:
         """In-place version of ``squeeze``: the tensor itself loses dimensions of length one, its memory stays."""
+    def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+        """``beta * self + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The standard deviation over dimensions."""
     def stft(self, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None, center: _b.bool = True, pad_mode: Any = 'reflect', normalized: _b.bool = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:
@@ -1069,6 +1162,8 @@ class Declared:
         """A view with two dimensions exchanged; of a tensor without dimensions a view of it."""
     def swapdims_(self, dim0: _b.int, dim1: _b.int) -> Tensor:
         """In-place version of ``transpose``: the tensor itself gets the new order of dimensions, its memory stays."""
+    def symeig(self, *args: Any, **kwargs: Any) -> Any:
+        """Gone from PyTorch, too: use torch.linalg.eigh or torch.linalg.eigvalsh, with UPLO='U' for the upper triangle."""
     def t(self) -> Tensor:
         """The transpose of a matrix; vectors and scalars as they are."""
     def t_(self) -> Tensor:
@@ -1091,14 +1186,24 @@ class Declared:
         """``repeat``; missing leading counts are ones."""
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """This tensor with another dtype, on another device, or both."""
-    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _b.bool = True) -> Tensor:
-        """The tensor itself, since all tensors here are dense."""
-    def to_sparse(self, **kwargs: Any) -> Any:
-        """Not supported: sparse tensors are out of scope."""
-    def to_sparse_coo(self, **kwargs: Any) -> Any:
-        """Not supported: sparse tensors are out of scope."""
-    def to_sparse_csr(self, **kwargs: Any) -> Any:
-        """Not supported: sparse tensors are out of scope."""
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: Any = None) -> Tensor:
+        """The dense tensor of the same numbers: itself if it is dense."""
+    def to_mkldnn(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def to_padded_tensor(self, *args: Any, **kwargs: Any) -> Any:
+        """Of nested or quantized tensors, which there are none of."""
+    def to_sparse(self, sparse_dim: Any = None, *, layout: _layout | None = None, blocksize: Any = None, dense_dim: Any = None) -> Any:
+        """The sparse tensor of the same numbers."""
+    def to_sparse_bsc(self, blocksize: Any, dense_dim: Any = None) -> Tensor:
+        """The same matrix compressed by block columns. Gradients flow."""
+    def to_sparse_bsr(self, blocksize: Any, dense_dim: Any = None) -> Tensor:
+        """The same matrix compressed by block rows. Gradients flow."""
+    def to_sparse_coo(self, sparse_dim: Any = None, *, layout: _layout | None = None, blocksize: Any = None, dense_dim: Any = None) -> Any:
+        """The sparse tensor of the same numbers."""
+    def to_sparse_csc(self, dense_dim: Any = None) -> Tensor:
+        """The same matrix compressed by columns. Gradients flow."""
+    def to_sparse_csr(self, dense_dim: Any = None) -> Any:
+        """The same matrix compressed by rows. Gradients flow."""
     def topk(self, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, out: Any = None) -> _topk:
         """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
     def trace(self) -> Tensor:
@@ -1151,6 +1256,8 @@ class Declared:
         """A view with a dimension of length one inserted at `dim`."""
     def unsqueeze_(self, dim: Any) -> Tensor:
         """In-place version of ``unsqueeze``: the tensor itself gets a dimension of length one, its memory stays."""
+    def values(self) -> Tensor:
+        """The values of a sparse tensor, which must be coalesced: (n, ...). Gradients flow."""
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The variance over dimensions."""
     def vdot(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
@@ -1167,5 +1274,7 @@ class Declared:
         """``input * log(other)``, and 0 where `input` is 0."""
     def xlogy_(self, other: Tensor | _b.complex) -> Tensor:
         """In-place version of ``xlogy``: the result is written into this tensor."""
+    def xpu(self, *args: Any, **kwargs: Any) -> Any:
+        """A copy on a device that there is none of."""
     def zero_(self) -> Tensor:
         """Every element set to zero."""

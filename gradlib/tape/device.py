@@ -11,11 +11,12 @@ from numpy import ndarray
 
 from .modes import shared
 
-_TYPES = ("cpu", "cuda", "meta")
+# All of these can be named and compared, as programs do that run on each of them; tensors are on three kinds.
 _KNOWN = (
     "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, "
     "mtia, privateuseone"
 )
+_TYPES = frozenset(_KNOWN.split(", "))
 
 
 _set = object.__setattr__
@@ -56,10 +57,6 @@ class device:
         if type not in _TYPES:
             raise RuntimeError(
                 f"Expected one of {_KNOWN} device type at start of device string: {type}"
-            )
-        if type == "meta":
-            raise NotImplementedError(
-                "gradlib has no 'meta' device; use device='cpu' or device='cuda'"
             )
         if index is not None:
             if not hasattr(index, "__index__"):
@@ -130,10 +127,12 @@ HERE = nullcontext()
 
 
 def stored(array: Any) -> Any:
-    """The array that has the values of `array`: itself, or for an entry of a vmap's batch that of the batch."""
+    """The array that has the values of `array`: itself, of an entry of a vmap's batch that of the batch, of a sparse
+    one that of its values.
+    """
     while (physical := getattr(array, "physical", None)) is not None:
         array = physical._array
-    return array
+    return array.values if array.__class__ is shared.sparse else array
 
 
 def beside(array: Any) -> Any:

@@ -44,10 +44,20 @@ class dtype:
 
         RuntimeError for integers and bool.
         """
-        if self.category < FLOATING:
-            kind = self.tensor_type.removesuffix("Tensor")
+        if self.category < FLOATING or self in _FLOAT8:
+            kind = self.scalar_type
             raise RuntimeError(f"Unknown Complex ScalarType for {kind}")
         return complex128 if self in (float64, complex128) else complex64
+
+    @property
+    def scalar_type(self) -> str:
+        """The name that error messages have for it.
+
+        Example:
+            >>> gradlib.int64.scalar_type
+            'Long'
+        """
+        return self.tensor_type.removesuffix("Tensor")
 
     @property
     def cpp_name(self) -> str:
@@ -80,11 +90,37 @@ float16 = dtype("float16", np.float16, FLOATING, "HalfTensor")
 bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOATING, "BFloat16Tensor")
 float32 = dtype("float32", np.float32, FLOATING, "FloatTensor")
 float64 = dtype("float64", np.float64, FLOATING, "DoubleTensor")
+
+
+def _stored(number: Any) -> np.dtype:
+    """The NumPy type of arrays that are moved, indexed and converted, but not computed with: a field of numbers."""
+    return np.dtype([("value", number)])
+
+
+float8_e4m3fn = dtype(
+    "float8_e4m3fn", _stored(ml_dtypes.float8_e4m3fn), FLOATING, "Float8_e4m3fnTensor"
+)
+float8_e5m2 = dtype("float8_e5m2", _stored(ml_dtypes.float8_e5m2), FLOATING, "Float8_e5m2Tensor")
+float8_e4m3fnuz = dtype(
+    "float8_e4m3fnuz", _stored(ml_dtypes.float8_e4m3fnuz), FLOATING, "Float8_e4m3fnuzTensor"
+)
+float8_e5m2fnuz = dtype(
+    "float8_e5m2fnuz", _stored(ml_dtypes.float8_e5m2fnuz), FLOATING, "Float8_e5m2fnuzTensor"
+)
+float8_e8m0fnu = dtype(
+    "float8_e8m0fnu",
+    _stored(ml_dtypes.float8_e8m0fnu),
+    FLOATING,
+    "Float8_e8m0fnuTensor",
+    signed=False,
+)
 complex64 = dtype("complex64", np.complex64, COMPLEX, "ComplexFloatTensor")
 complex128 = dtype("complex128", np.complex128, COMPLEX, "ComplexDoubleTensor")
 
 ALL = (bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16)
 ALL += (float32, float64, complex64, complex128)
+_FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu)
+ALL += _FLOAT8
 ALIASES = {
     "half": float16, "float": float32, "double": float64, "cfloat": complex64, "cdouble": complex128,
     "short": int16, "int": int32, "long": int64,
@@ -92,6 +128,7 @@ ALIASES = {
 BY_NP = {t.np: t for t in ALL}
 BY_NAME = {t.name: t for t in ALL}
 # Arithmetic of these NumPy types already follows PyTorch's rules, weak Python numbers included.
+FLOAT8 = frozenset(t.np for t in _FLOAT8)
 HALVES = frozenset((float16.np, bfloat16.np))
 NP_FLOATING = frozenset(t.np for t in (float16, float32, float64, complex64, complex128))
 COMPLEXES = frozenset(t.np for t in ALL if t.category == COMPLEX)
@@ -170,6 +207,8 @@ def set_default_dtype(d: dtype) -> None:
         )
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
+    if d in _FLOAT8:
+        raise TypeError(f"couldn't find storage object {d.scalar_type}Storage")
     _default = d
 
 
@@ -205,6 +244,11 @@ def promote(a: dtype | None, b: dtype | None) -> dtype | None:
         return a
     if a is None:
         return b
+    if a in _FLOAT8 or b in _FLOAT8:
+        raise RuntimeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{a.scalar_type} and {b.scalar_type}"
+        )
     if a in _LARGE_UNSIGNED or b in _LARGE_UNSIGNED:
         return _promote_unsigned(a, b)
     if a.category < b.category:
@@ -228,7 +272,7 @@ def _promote_unsigned(a: dtype, b: dtype) -> dtype:
     for kind in (a, b):
         if kind.category == FLOATING:
             return kind
-    names = [kind.tensor_type.removesuffix("Tensor") for kind in (a, b)]
+    names = [kind.scalar_type for kind in (a, b)]
     raise RuntimeError(
         "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
         f"{names[0]} and {names[1]}"
@@ -308,10 +352,11 @@ def _asked_type(name: str, given: Any) -> dtype:
 @functools.cache
 def _limits(d: dtype) -> dict[str, float]:
     """What finfo says about a real floating type."""
-    info = ml_dtypes.finfo(d.np)
+    info = ml_dtypes.finfo(d.np if d not in _FLOAT8 else d.np["value"])
+    resolution = 1.0 if d in _FLOAT8 else float(f"1e-{info.precision}")
     return {
         "eps": float(info.eps), "max": float(info.max), "min": float(info.min), "tiny": float(info.smallest_normal),
-        "smallest_normal": float(info.smallest_normal), "resolution": float(f"1e-{info.precision}"),
+        "smallest_normal": float(info.smallest_normal), "resolution": resolution,
     }  # fmt: skip
 
 

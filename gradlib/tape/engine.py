@@ -18,7 +18,20 @@ from . import errors, handed, modes, recording, streams
 from .accumulation import accumulate, keep_gradient
 from .anomaly import check_nan, report
 from .lazy import Lazy, raw_values
-from .modes import ANOMALY, FORWARD_AD, INFERENCE, NO_GRAD, PROFILE, VMAP, shared, state
+from .modes import (
+    ANOMALY,
+    DIFFERENTIATED,
+    DISPATCH,
+    FORWARD_AD,
+    INFERENCE,
+    NO_GRAD,
+    PROFILE,
+    RAW,
+    RECORDED,
+    VMAP,
+    shared,
+    state,
+)
 from .node import AccumulateGrad, Node, deliver, deliver_all
 from .tensor import Tensor
 
@@ -38,6 +51,7 @@ class GraphTask:
         "create_graph",
         "inbox",
         "keep_graph",
+        "leaves",
         "needed",
         "number",
         "roots",
@@ -47,14 +61,16 @@ class GraphTask:
 
     def __init__(self, keep_graph: bool, create_graph: bool, accumulate: bool):
         self.keep_graph, self.create_graph, self.accumulate = keep_graph, create_graph, accumulate
-        # formulas run on Tensors when their result is differentiated again, or when somebody watches the ops
-        self.traced = create_graph or bool(state.bits & (FORWARD_AD | PROFILE | VMAP))
+        bits = state.bits
+        again = create_graph or bits & (FORWARD_AD | VMAP) or shared.subclasses is not None
+        self.traced = DIFFERENTIATED if again else RECORDED if bits & (PROFILE | DISPATCH) else RAW
         self.inbox: Any = {}  # Node -> what has arrived there; a StreamInbox between CUDA streams
         self.wanted: dict[tuple[Node, int], list[int]] = {}  # edge -> positions in `captured`
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] | None = None  # to call when the pass is over
         self.number = next_task()
         self.roots: list[Node] = []
+        self.leaves: dict[Node, list[Node]] = {}  # node -> the leaves that are ready after it
         self.needed: set[Node] | None = (
             None  # with `wanted`: the nodes that lead there, and the goals themselves
         )
@@ -86,6 +102,10 @@ def run_backward(
     plan: an empty list at the first of several passes with the same `roots` and `inputs`; it keeps the order of nodes,
         which does not change (edges never do), for the others.
     """
+    if shared.active and state.capture is not None:
+        done = state.capture.backward(roots, grads, keep_graph, create_graph, inputs, accumulate)
+        if done:
+            return []
     task = GraphTask(keep_graph, create_graph, accumulate)
     for k, key in enumerate(inputs or ()):
         task.wanted.setdefault(key, []).append(k)
@@ -107,6 +127,7 @@ def run_backward(
         order, ready_leaves, partial = schedule(task.roots, task)
         if plan is not None:
             plan += order.copy(), ready_leaves, partial, task.needed
+    task.leaves = ready_leaves
     bits, outer = state.bits, (state.current_task, state.needed)
     state.current_task, state.needed = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
@@ -202,7 +223,8 @@ def schedule(
     nodes.sort(key=by_seq)
     partial: set[Node] = set()
     if task.wanted:
-        nodes, partial = only_needed(nodes, task)
+        goals = {node for node, _ in task.wanted if node in seen or node in last_user}
+        nodes, partial = only_needed(nodes, goals, task)
     ready: dict[Node, list[Node]] = {}
     for leaf, user in last_user.items():
         if task.needed is None or leaf in task.needed:
@@ -214,10 +236,12 @@ def schedule(
     return nodes, ready, partial
 
 
-def only_needed(nodes: list[Node], task: GraphTask) -> tuple[list[Node], set[Node]]:
-    """Drop the nodes from which no wanted edge is reached; see :func:`schedule`."""
-    partial = {node for node, _ in task.wanted}
-    needed = task.needed = set(partial)
+def only_needed(
+    nodes: list[Node], goals: set[Node], task: GraphTask
+) -> tuple[list[Node], set[Node]]:
+    """Drop the nodes from which none of `goals` is reached; see :func:`schedule`."""
+    partial, needed = set(goals), set(goals)
+    task.needed = needed
     keep, barred = [], state.barred
     for node in nodes:  # oldest first: targets come before their users
         some, every = node in needed, True
@@ -254,7 +278,7 @@ def run(
                 pass  # no gradient came this way
             elif plain and node.extra is None and node not in partial:
                 if traced:
-                    run_traced(node, grad, inbox, recorder)
+                    run_traced(task, node, grad, recorder)
                 else:
                     node.run(grad, inbox)
                 if not keep_graph:
@@ -281,21 +305,21 @@ def _listened(node: Node) -> bool:
     return extra is not None and bool(extra.tensor_hooks or extra.prehooks or extra.posthooks)
 
 
-def run_traced(node: Node, grad, inbox, recorder) -> None:
+def run_traced(task: GraphTask, node: Node, grad, recorder) -> None:
     """Run one node without hooks on Tensors, as a range of `recorder` if there is one."""
     if grad.__class__ is list:
         grads = tuple(grad)
     else:
         grads = (None,) * node.n_out if grad is None else (grad,)
     if recorder is None:
-        outs = node.gradients(grads, True)
+        outs = node.gradients(grads, task.traced)
     else:
         outs, token = (), recorder.enter(node.name(), node, grads, (), node.seq, recording.BACKWARD)
         try:
-            outs = node.gradients(grads, True)
+            outs = node.gradients(grads, task.traced)
         finally:
             recorder.exit(token, None)
-    deliver_all(inbox, node, outs)
+    deliver_all(task.inbox, node, outs)
 
 
 def step(task: GraphTask, node: Node, grad) -> None:
@@ -337,7 +361,9 @@ def step(task: GraphTask, node: Node, grad) -> None:
 def _capture(task, places: list[int], gradient: Any) -> None:
     """Keep a gradient that is asked for; what is asked for twice is one tensor."""
     found = wrap(gradient, task.traced)
-    if found is not None and 0 in found._array.strides and found._array.size > 1:
+    if found is None or found._array.__class__ is shared.sparse:
+        pass
+    elif 0 in found._array.strides and found._array.size > 1:
         found = found.contiguous()  # who writes to one of its elements does not mean the others
     for k in places:
         task.captured[k] = found
@@ -403,7 +429,7 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
         if leaf._post_accumulate_grad_hooks:
             for hook in list(leaf._post_accumulate_grad_hooks.values()):
                 try:
-                    _refuse_result(hook(leaf))
+                    _refuse_result(hook(leaf), leaf)
                 except Exception as exc:
                     errors.blame(exc, hook)
                     raise
@@ -414,16 +440,16 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
 # -- hooks -----------------------------------------------------------------------------------------------------------
 
 
-def wrap(grad, traced: bool) -> Any:
+def wrap(grad, traced: int) -> Any:
     """A gradient as Tensor for hooks and results."""
     return grad if traced or grad is None else Tensor._make(grad)
 
 
-def unwrap(grad, traced: bool) -> Any:
+def unwrap(grad, traced: int) -> Any:
     return grad if traced or grad is None else raw_values(grad)
 
 
-def run_tensor_hooks(hooks: OrderedDict, grad, traced: bool):
+def run_tensor_hooks(hooks: OrderedDict, grad, traced: int):
     value = wrap(grad, traced)
     for hook in list(hooks.values()):
         try:
@@ -452,7 +478,7 @@ def _check_replacement(hook, out: Any, value: Tensor | None) -> None:
         raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
 
 
-def run_prehooks(hooks: OrderedDict, grads: list, traced: bool) -> list:
+def run_prehooks(hooks: OrderedDict, grads: list, traced: int) -> list:
     values = tuple(wrap(g, traced) for g in grads)
     for hook in list(hooks.values()):
         try:
@@ -463,7 +489,7 @@ def run_prehooks(hooks: OrderedDict, grads: list, traced: bool) -> list:
     return [unwrap(v, traced) for v in values]
 
 
-def run_posthooks(hooks: OrderedDict, outs: tuple, grads: list, traced: bool) -> tuple:
+def run_posthooks(hooks: OrderedDict, outs: tuple, grads: list, traced: int) -> tuple:
     values, given = tuple(wrap(o, traced) for o in outs), tuple(wrap(g, traced) for g in grads)
     for hook in list(hooks.values()):
         try:
@@ -487,11 +513,11 @@ def _checked(hook, out, values: tuple) -> tuple:
     return out
 
 
-def _refuse_result(out: Any) -> None:
-    """The error for a post-accumulate hook that returned something."""
-    if isinstance(out, Tensor):
+def _refuse_result(out: Any, leaf: Tensor) -> None:
+    """The error for a post-accumulate hook that returned something else than its leaf."""
+    if isinstance(out, Tensor) and out is not leaf:
         raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-    if out is not None:
+    if out is not None and out is not leaf:
         raise TypeError(f"expected Variable, but hook returned '{type(out).__name__}'")
 
 
@@ -499,7 +525,7 @@ def _name(hook) -> str:
     return getattr(hook, "__name__", type(hook).__name__)
 
 
-def accumulate_leaf(node: AccumulateGrad, grad, traced: bool) -> None:
+def accumulate_leaf(node: AccumulateGrad, grad, traced: int) -> None:
     """AccumulateGrad called by hand."""
     if grad is not None:
         accumulate(node.variable, [grad], traced, modes.is_grad_enabled())

@@ -19,6 +19,10 @@ INFERENCE_INPLACE = (
     "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
     "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
 )
+UNPACKED_OUTSIDE = (
+    "inside vmap, an unpack hook has to return the tensor that was packed, or one made of that: it returned a tensor "
+    "that is no entry of the batch, or one where all entries shared a value"
+)
 PACK_MODIFIES = (
     "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
     "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need "
@@ -76,9 +80,14 @@ def tangent_size(shape, tangent) -> str:
     )
 
 
+def tensor_type(tensor) -> str:
+    """The name of its type in PyTorch: ``torch.FloatTensor``, ``torch.cuda.FloatTensor``."""
+    place = "" if tensor.is_cpu else tensor.device.type + "."
+    return f"torch.{place}{tensor.dtype.tensor_type}"
+
+
 def type_and_size(tensor) -> str:
-    prefix = "torch.cuda." if tensor.is_cuda else "torch."
-    return f"[{prefix}{tensor.dtype.tensor_type} {size(tensor.shape)}]"
+    return f"[{tensor_type(tensor)} {size(tensor.shape)}]"
 
 
 def maker(node) -> str:
@@ -148,6 +157,13 @@ def broadcast(a, b) -> RuntimeError | None:
                 f"dimension {n - i}"
             )
     return None
+
+
+def check_broadcast(a, b) -> None:
+    """RuntimeError for two shapes that do not broadcast."""
+    wrong = broadcast(a, b)
+    if wrong is not None:
+        raise wrong
 
 
 # NumPy's classes of errors in ufuncs are private, and all called UFuncTypeError: their qualified names differ.

@@ -84,7 +84,7 @@ class Geometry:
         """Address of the first element."""
         if hasattr(self._array, "level"):  # inside vmap
             raise RuntimeError(NO_STORAGE)
-        return pointer(self._array)
+        return pointer(self._array) - getattr(self._array, "nowhere", 0)
 
     def untyped_storage(self):
         """The memory of this tensor and its views as bytes: the same object for all of them."""
@@ -115,7 +115,7 @@ class Geometry:
 
     def _refuse_metadata(self, what: str) -> None:
         handed.refuse_inference(self)  # type: ignore[arg-type]
-        if self.__dict__.get("_detached"):
+        if self._detached:  # type: ignore[attr-defined]
             raise RuntimeError(
                 f"{what} is not allowed on a Tensor created from .data or .detach().\n"
                 "If your intent is to change the metadata of a Tensor (such as sizes / strides / storage / "
@@ -241,7 +241,7 @@ def storage_for(source: Any, kind: dtypes.dtype, name: str) -> UntypedStorage:
     if own is not kind:
         raise RuntimeError(
             f"Expected a Storage of type {name} or an UntypedStorage, but got type "
-            f"{own.tensor_type.removesuffix('Tensor')} for argument 1 'storage'"
+            f"{own.scalar_type} for argument 1 'storage'"
         )
     return storage
 

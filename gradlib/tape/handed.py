@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from ..operators.create.filled import constant_zeros as constant_zeros
     from ..operators.create.filled import scalar_tensor_like as scalar_tensor_like
     from ..operators.create.interchange import export as export
+    from ..ops.subclass import subclasses as subclasses
     from ..serialization import copy_memory as copy_memory
     from ..serialization import deepcopy_tensor as deepcopy_tensor
     from ..serialization import reduce_tensor as reduce_tensor
     from ..storage import TypedStorage as TypedStorage
     from ..storage import _warn_typed_storage_removal as _warn_typed_storage_removal
-    from ..utils.dlpack import DLDeviceType as DLDeviceType
     from .anomaly import stamp as stamp
     from .engine import accumulate_leaf as accumulate_leaf
     from .saved import attribute_names as attribute_names

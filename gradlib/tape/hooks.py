@@ -54,3 +54,12 @@ class RemovableHandle:
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
         self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extras)
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+
+def add_hook(hooks: Any, hook: Any, *extra: Any, prepend: bool = False) -> RemovableHandle:
+    """Enter a hook into an ordered dict of hooks, as the first one if `prepend`; `extra` as in the handle."""
+    handle = RemovableHandle(hooks, extra_dict=extra)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,22 @@ from .device import copied
 from .geometry import NO_STORAGE
 from .lazy import CONJ, bits_of, refuse_bits
 from .modes import NO_GRAD, PROFILE, shared, state
+
+DLDeviceType = enum.IntEnum(
+    "DLDeviceType",
+    {
+        "kDLCPU": 1, "kDLCUDA": 2, "kDLCUDAHost": 3, "kDLOpenCL": 4, "kDLVulkan": 7, "kDLMetal": 8, "kDLVPI": 9,
+        "kDLROCM": 10, "kDLROCMHost": 11, "kDLExtDev": 12, "kDLCUDAManaged": 13, "kDLOneAPI": 14, "kDLWebGPU": 15,
+        "kDLHexagon": 16, "kDLMAIA": 17,
+    },
+    module="gradlib.utils.dlpack",
+)  # fmt: skip
+DLDeviceType.__doc__ = """The numbers that the protocol has for kinds of devices.
+
+Example:
+    >>> DLDeviceType(2)
+    <DLDeviceType.kDLCUDA: 2>
+"""
 
 
 def host_reads(name: str, tensor: Any) -> None:
@@ -57,15 +74,20 @@ class Interop:
             )
         value = (
             self._noticed_item()
-            if shared.active or shared.batches or shared.lazy
+            if shared.active or shared.batches or shared.lazy or shared.subclasses is not None
             else self._array.item()
         )
-        return float(value) if self._array.dtype.kind == "V" else value
+        if self._array.dtype.kind != "V":
+            return value
+        return float(value[0] if value.__class__ is tuple else value)
 
     def _noticed_item(self):
         """What `item` reads while some feature is on that wants to know."""
+        if shared.subclasses is not None and shared.subclasses.among((self,)):
+            return shared.subclasses.item(self)
         array = (handed.readable(self, errors.ITEM) if shared.batches else self)._array
-        read = array.item if array.__class__ is ndarray else lambda: to_host(array).item()
+        at_hand = array.__class__ is ndarray or self.device.type == "meta"
+        read = array.item if at_hand else lambda: to_host(array).item()
         return recording.run_read("item", self, read) if state.bits & PROFILE else read()
 
     def tolist(self):
@@ -112,28 +134,32 @@ class Interop:
             >>> gradlib.tensor([1.0, 2.0]).numpy()
             array([1., 2.], dtype=float32)
         """
+        entry = self
         if shared.batches:
-            self = handed.readable(self, NO_STORAGE)
+            self = handed.readable(entry, NO_STORAGE)
         if (
             state.of_transform
             and state.of_transform == state.dual_serial
-            and (handed.tangent_of(self) is not None)
+            and (handed.tangent_of(self) is not None or handed.tangent_of(entry) is not None)
         ):  # whatever comes of the array would have the tangent 0
             raise RuntimeError(NO_STORAGE)
         if force:
             return to_host(self._array)
         if shared.lazy:
             refuse_bits(self)
-        if self._rg and not state.bits & NO_GRAD:
+        if (self._rg or entry._rg) and not state.bits & NO_GRAD:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
-        if self._array.__class__ is not ndarray and self.is_cuda:
+        if self._array.__class__ is not ndarray and self.device.type != "cpu":
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
                 "host memory first."
             )
-        return self._array.view()  # whoever gets it may change its shape
+        if self._array.dtype.names is not None:
+            kind = self.dtype.scalar_type
+            raise TypeError(f"Got unsupported ScalarType {kind}")
+        return to_host(self._array).view()  # whoever gets it may change its shape
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
@@ -163,7 +189,7 @@ class Interop:
     def __dlpack_device__(self):
 
         kind, index = self._array.__dlpack_device__()
-        return handed.DLDeviceType(int(kind)), index
+        return DLDeviceType(int(kind)), index
 
     @property
     def __cuda_array_interface__(self):
@@ -188,6 +214,6 @@ class Interop:
         return handed.deepcopy_tensor(self, memo)  # type: ignore[arg-type]
 
     def __format__(self, spec: str) -> str:
-        if self._array.ndim == 0:
+        if self._array.ndim == 0 and self.device.type != "meta":
             return self.item().__format__(spec)
         return object.__format__(self, spec)

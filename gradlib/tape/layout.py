@@ -30,7 +30,7 @@ class _Named(str):
 
 
 class layout(_Named):
-    """How a tensor is stored; all tensors here are ``gradlib.strided``.
+    """How a tensor is stored: ``gradlib.strided``, or one of the sparse layouts.
 
     Example:
         >>> gradlib.ones(2).layout
@@ -53,13 +53,47 @@ class memory_format(_Named):
 
 def named(name: str) -> _Named:
     """The constant that is called ``torch.<name>``; ValueError for any other text."""
-    for constant in (strided, contiguous_format, preserve_format, channels_last, channels_last_3d):
+    formats = (contiguous_format, preserve_format, channels_last, channels_last_3d)
+    for constant in (strided, *UNSTORED.values(), *formats):
         if constant == name:
             return constant
     raise ValueError(f"{name!r} is neither a layout nor a memory format")
 
 
 strided = layout("torch.strided")
+# the sparse ones, and those that no tensor has here, to be compared with
+UNSTORED = {
+    name: layout(f"torch.{name}")
+    for name in (
+        "sparse_coo",
+        "sparse_csr",
+        "sparse_csc",
+        "sparse_bsr",
+        "sparse_bsc",
+        "jagged",
+        "_mkldnn",
+    )
+}
+
+
+def check_layout_name(wanted: Any) -> None:
+    """TypeError for what is no layout; NotImplementedError for one that tensors have not here."""
+    if not isinstance(wanted, layout):
+        raise TypeError(f"argument 'layout' must be torch.layout, not {type(wanted).__name__}")
+    if wanted.endswith(("jagged", "mkldnn")):
+        raise NotImplementedError(f"gradlib has no tensors of layout {wanted}; use dense ones")
+
+
+def check_layout(wanted: Any) -> None:
+    """NotImplementedError for a layout that functions do not make dense tensors in; TypeError for what is none."""
+    check_layout_name(wanted)
+    if wanted is not strided:
+        raise NotImplementedError(
+            f"this function makes dense tensors only, not those of layout {wanted}: use sparse_coo_tensor() or "
+            ".to_sparse()"
+        )
+
+
 contiguous_format = memory_format("torch.contiguous_format")
 preserve_format = memory_format("torch.preserve_format")
 channels_last = memory_format("torch.channels_last")

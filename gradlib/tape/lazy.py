@@ -98,7 +98,7 @@ def bits_of(tensor: Tensor) -> int:
     """What happens to what is in memory: CONJ, NEG, both or neither."""
     array = tensor._array
     while array.__class__ is not Lazy:
-        if not isinstance(array, Valueless):
+        if not isinstance(array, Valueless) or not hasattr(array, "physical"):
             return 0
         array = array.physical._array  # the batch, inside vmap
     return array.bits
@@ -169,7 +169,7 @@ def resolved(tensor: Tensor) -> Tensor:
         return tensor
     out = unpacked(tensor)
     out._ver = INFERENCE if tensor._ver is INFERENCE else share(tensor)
-    out.__dict__["_stands_for"] = tensor
+    out._stands_for = tensor  # type: ignore[attr-defined]
     return out
 
 

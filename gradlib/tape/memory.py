@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import mmap
+import os
+import sys
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,6 +17,7 @@ from numpy import ndarray
 from . import dtypes, handed
 from .arrays import backend_of
 from .device import beside
+from .modes import shared
 
 
 def _raw(array) -> Any:
@@ -72,6 +75,8 @@ def _block(array) -> Any:
 def key(array) -> int:
     """What arrays on the same memory have in common. Not all views of a device array have a base."""
     array = _raw(array)
+    if array.__class__ is shared.sparse:
+        array = array.values
     return id(owner(array)) if isinstance(array, ndarray) else id(array.data.mem)
 
 
@@ -234,18 +239,88 @@ def resize(root, nbytes: int) -> Any:
     return fresh
 
 
-def share_with_forks(root: ndarray) -> Any:
-    """Move all tensors on the memory of `root` to memory that processes forked later share. Returns the new owner."""
+SHARED_FOLDER = "/dev/shm"
+# Files that have no name until they are given one: Linux has them.
+CAN_NAME = hasattr(os, "O_TMPFILE") and os.access(SHARED_FOLDER, os.W_OK)
+
+
+class _Map(mmap.mmap):
+    """Memory that other processes can map: it keeps its file open, which a plain map keeps to itself."""
+
+    descriptor: int | None = None
+
+    def __del__(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+
+
+def _unnamed_file(nbytes: int) -> int | None:
+    """The descriptor of a new file without a name, in memory where there is such a thing; None but on Unix."""
+    if CAN_NAME:
+        descriptor = os.open(SHARED_FOLDER, os.O_TMPFILE | os.O_RDWR, 0o600)
+        os.posix_fallocate(
+            descriptor, 0, nbytes
+        )  # a page that cannot be had later ends the process
+        return descriptor
+    if os.name != "posix":
+        return None
+    import tempfile  # which takes longer to import than most of gradlib
+
+    descriptor, path = tempfile.mkstemp(prefix="gradlib-")
+    os.unlink(path)
+    os.truncate(descriptor, nbytes)
+    return descriptor
+
+
+def shared_bytes(nbytes: int, descriptor: int | None = None) -> ndarray:
+    """Memory as uint8 [nbytes] that processes share: of an open file, which it owns from now on, or new.
+
+    Raises:
+        OSError: there is not so much shared memory.
+    """
+    size = max(nbytes, 1)
+    if descriptor is None:
+        descriptor = _unnamed_file(size)
+    made = _Map(-1 if descriptor is None else descriptor, size)
+    made.descriptor = descriptor
+    return np.frombuffer(made, np.uint8, nbytes)
+
+
+def _references(tensor: Any) -> int:
+    array = tensor._array
+    return sys.getrefcount(array)
+
+
+class _Holder:
+    __slots__ = ("_array",)
+
+
+_holder = _Holder()
+_holder._array = np.empty(1)
+_ALONE = _references(_holder)  # what is counted where nobody but the tensor holds an array
+
+
+def share(root: ndarray, tensor: Any = None) -> Any:
+    """Move all tensors on the memory of `root` to memory that processes can share. Returns the new owner.
+
+    tensor: one of them; where it is the only one, it is not looked for.
+    """
+    alone = tensor is not None and tensor._array is root and _references(tensor) - 1 == _ALONE
     flat = flat_bytes(root)
-    fresh = np.frombuffer(mmap.mmap(-1, max(flat.nbytes, 1)), np.uint8, flat.nbytes)
+    fresh = shared_bytes(flat.nbytes)
     fresh[:] = flat
-    _move(_users(root), root, fresh)
+    _move([tensor] if alone else _users(root), root, fresh)
     return fresh
 
 
 def is_shared(root) -> bool:
-    """Whether `share_with_forks` has made this memory."""
-    return isinstance(getattr(root.base, "obj", None), mmap.mmap)
+    """Whether `share` has made this memory, here or in another process."""
+    return isinstance(getattr(root.base, "obj", None), _Map)
+
+
+def descriptor_of(root) -> int | None:
+    """The open file that shared memory is; None on systems that have no such files."""
+    return root.base.obj.descriptor
 
 
 def _users(root) -> list:

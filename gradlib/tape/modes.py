@@ -7,6 +7,7 @@ thread-local at all: a feature that is off costs one test of a global.
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 NO_GRAD = 1
@@ -21,19 +22,31 @@ OBSERVE = (
     256  # somebody looks at every op: allow_mutation_on_saved_tensors, interposers of CUDA graphs
 )
 
+# How a backward pass computes gradients: on raw arrays; on Tensors because somebody records the ops, which are those
+# that run unrecorded; on Tensors that are differentiated again.
+RAW, RECORDED, DIFFERENTIATED = range(3)
+
+INFERENCE_LEAF = 512  # this thread made an inference tensor that requires grad: see `note_leaf`
+DISPATCH = 1024  # a TorchDispatchMode is on, which sees the ops of backward passes, too
+
 _lock = threading.Lock()
 
 
 class Shared:
     """State of the whole process, read by every op."""
 
-    __slots__ = ("active", "batches", "cuda", "lazy")
+    __slots__ = ("active", "batches", "cuda", "lazy", "sparse", "subclasses")
 
     def __init__(self) -> None:
         self.active = 0
         self.batches = 0  # vmaps that run on all entries at once
         self.lazy = False  # whether any tensor was ever a conjugated or negated view; see core.lazy
+        self.sparse: Any = (
+            None  # the class of raw sparse arrays, once there is one; see tape.sparse
+        )
         self.cuda: Any = None  # backends.streams.Streams, once a CUDA device is used
+        # the module ops.subclass while a tensor of a class with a __torch_dispatch__ lives
+        self.subclasses: Any = None
 
 
 class ThreadState(threading.local):
@@ -48,10 +61,14 @@ class ThreadState(threading.local):
     of_transform = 0  # the level that a function of gradlib.func opened; 0 for none
     forward_enabled = True  # whether forward mode is on where a level is open
     dual_keepers: Any = None  # weak references to the nodes that keep tangents of the open level
+    capture: Any = (
+        None  # writes down what the thread computes, as a plan to replay; see gradlib._capture
+    )
     recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
     modules: Any = None  # class names of the modules being called, while somebody asks
     batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
     replay: Any = None  # told before random numbers are drawn that shall be those of an earlier part; see core.batching
+    cast_as: Any = None  # what autocast casts ops as inside the function that runs: device type -> policy; see amp
     interposers: tuple = ()  # Interposers: autocast...; the one that is asked first is last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set
@@ -67,12 +84,21 @@ class ThreadState(threading.local):
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all
     depth = 0  # backward passes inside each other
+    function_modes: tuple = ()  # TorchFunctionModes, innermost last; see tape.override
+    overrides_off = 0  # which overrides of functions are not asked; see tape.override
+    dispatch_off = (
+        False  # whether classes with a __torch_dispatch__ are not asked; see ops.subclass
+    )
+    dispatched: tuple = ()  # the calls whose handlers run, innermost last; see ops.subclass
 
 
 class Interposer:
     """What stands in `state.interposers`: ``call(op, args, attrs, proceed)`` gives the result of an op in its place."""
 
     for_recomputation = False  # whether it is there again when a checkpointed block runs again
+    on: Any = None  # of autocast: device type -> dtype of products
+    # ``whole(op, args, attrs, outs)``: the gradients of an op in one piece, which may be others; see op.formulas
+    whole: Any = None
 
 
 shared = Shared()
@@ -97,6 +123,35 @@ def set_flag(flag: int, on: bool) -> bool:
 
 def has_flag(flag: int) -> bool:
     return bool(state.bits & flag)
+
+
+def unrecorded(function: Any, *args: Any) -> Any:
+    """``function(*args)``, which works on raw arrays, or draws numbers, outside of ops: a plan calls it again."""
+    if shared.active and state.capture is not None:
+        return state.capture.raw(function, args)
+    return function(*args)
+
+
+_inference_leaves: dict[
+    int, weakref.ref
+] = {}  # by id, of all threads: tensors are not equal or unequal
+
+
+def note_leaf(tensor: Any) -> None:
+    """An inference tensor was made to require grad. What is computed from such tensors alone is not recorded.
+
+    So ops have to ask, from now on, in this thread, until `no_leaf_left`.
+    """
+    key = id(tensor)
+    _inference_leaves[key] = weakref.ref(tensor, lambda _: _inference_leaves.pop(key, None))
+    set_bits(state.bits | INFERENCE_LEAF)
+
+
+def no_leaf_left() -> bool:
+    """Whether no such tensor lives; then ops of this thread ask no longer."""
+    if not _inference_leaves:
+        set_bits(state.bits & ~INFERENCE_LEAF)
+    return not _inference_leaves
 
 
 def is_grad_enabled() -> bool:

@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from . import handed
 from .hooks import RemovableHandle
-from .modes import ANOMALY, shared, state
+from .modes import ANOMALY, DIFFERENTIATED, RAW, shared, state
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -232,12 +232,13 @@ class Node:
             g: a raw array; a list of them, or None, for a node with several outputs.
             inbox: what has arrived for each node of this backward.
         """
-        deliver_all(inbox, self, self.gradients((g,) if self.n_out == 1 else g, False))
+        deliver_all(inbox, self, self.gradients((g,) if self.n_out == 1 else g, RAW))
 
-    def gradients(self, grads, traced: bool) -> tuple:
+    def gradients(self, grads, traced: int) -> tuple:
         """The gradient for each edge, from one gradient (or None) for each output.
 
-        traced: gradients are Tensors and formulas run through the op namespace; else raw arrays.
+        traced: RAW for gradients that are raw arrays; RECORDED or DIFFERENTIATED for Tensors, where formulas run
+            through the op namespace. Of the last two only the second one's results are differentiated again.
         """
         raise NotImplementedError
 
@@ -252,7 +253,7 @@ class Node:
 
         needed, state.needed = state.needed, None
         try:
-            out = self.gradients(tuple(grads), True)
+            out = self.gradients(tuple(grads), DIFFERENTIATED)
         finally:
             state.needed = needed
         return out[0] if len(out) == 1 else out
@@ -385,6 +386,9 @@ def unrecorded_edge(tensor: Tensor) -> tuple[Node | None, int]:
             return node, view.nr
         if tensor._inherits:
             return None, 0
+    ref = tensor._accumulator  # as in `leaf_edge`: a parameter comes here at each use
+    if ref is not None and (node := ref()) is not None:
+        return node, 0
     return leaf_edge(tensor)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import dtypes, handed, modes
 from .lazy import raw_values
+from .sparse import BY_ROWS, COO, is_sparse
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
@@ -340,6 +341,33 @@ def _join(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:
     return "".join(pieces) + ")"
 
 
+def _sparse_repr(t: Any) -> str:
+    """The text of a sparse tensor: its indices, its values, then what else tells it."""
+    pattern, prefix = t._array.pattern, _prefix(t)
+    names = {"indices": pattern.indices}
+    if pattern.layout is not COO:
+        plain, compressed = ("col", "crow") if pattern.layout in BY_ROWS else ("row", "ccol")
+        names = {f"{compressed}_indices": pattern.compressed, f"{plain}_indices": pattern.plain}
+    names["values"] = t._array.values
+    lines, text = [], prefix
+    for name, array in names.items():
+        inner = f"{name}=tensor("
+        margin = " " * (len(prefix) + len(inner))
+        own = array_text(array, len(margin)) if array.size else f"[], size={tuple(array.shape)}"
+        lines.append(f"{inner}{own})")
+    text += (",\n" + " " * len(prefix)).join(lines)
+    suffixes = [f"size={tuple(t.shape)}", f"nnz={pattern.count}", None]
+    if t.device.type != "cpu":
+        suffixes.insert(0, f"device='{t.device}'")
+    if t.dtype is not dtypes.get_default_dtype():
+        suffixes[-1] = _dtype_suffix(t, has_numbers=pattern.count > 0)
+    suffixes += [f"layout={pattern.layout}", _grad_suffix(t), _tangent_suffix(t)]
+    shown = [suffix for suffix in suffixes if suffix is not None]
+    if pattern.layout is COO:
+        text += ",\n" + " " * len(prefix) + shown.pop(0)
+    return _join(text, shown, len(prefix), _options.linewidth)
+
+
 def tensor_repr(t: Any, *, tensor_contents: str | None = None) -> str:
     """The text that `repr(t)` and `print(t)` show.
 
@@ -355,6 +383,8 @@ def tensor_repr(t: Any, *, tensor_contents: str | None = None) -> str:
         tensor([[1., 2.],
                 [3., 4.]])
     """
+    if is_sparse(t):
+        return _sparse_repr(t)
     options = _options
     prefix = _prefix(t)
     indent = len(prefix)

@@ -1,139 +1,253 @@
-"""Nested tuples, lists and dicts of values, taken apart and put together again."""
+"""Nested tuples, lists and dicts of values, taken apart and put together again: what ``utils._pytree`` stands on.
+
+What is a container says `pytree_nodes`: also what programs register there.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+import warnings
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+from .pytree_nodes import SUPPORTED_NODES, _get_node_type
+
+DICTS: frozenset[type] = frozenset((dict, OrderedDict, defaultdict))
 
 
 class TreeSpec:
-    """The structure of a nested value: the container's type, what it needs beside its entries, and theirs.
+    """The structure of a nested value: ``TreeSpec(list, None, [*, *])``; ``*`` stands for a leaf."""
 
-    A value that is no container is a leaf: `kind` is None. It prints as ``*``, as in PyTorch.
-    """
+    __slots__ = ("_children", "_context", "num_leaves", "type")
 
-    __slots__ = ("children", "context", "kind", "num_leaves")
+    def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]) -> None:
+        self.type, self._context, self._children = type, context, children_specs
+        leaves = 1 if type is None else 0
+        for child in children_specs:
+            leaves += child.num_leaves
+        self.num_leaves = leaves
 
-    def __init__(self, kind: type | None, context: Any, children: list[TreeSpec]):
-        self.kind, self.context, self.children = kind, context, children
-        self.num_leaves = 1 if kind is None else sum(c.num_leaves for c in children)
+    @property
+    def num_children(self) -> int:
+        """How many entries the container has."""
+        return len(self._children)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many containers and leaves there are."""
+        return 1 + sum([c.num_nodes for c in self._children])
+
+    @property
+    def context(self) -> Any:
+        """What the container needs beside its entries: a dict's keys, a named tuple's class."""
+        return self._context
+
+    @property
+    def children_specs(self) -> list[TreeSpec]:
+        """Deprecated, as in PyTorch: `children` and `child` say the same."""
+        warnings.warn(
+            "`treespec.children_specs` is deprecated. Use `treespec.child(index)` to access a single child, or "
+            "`treespec.children()` to get all children.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self._children
+
+    def is_leaf(self) -> bool:
+        """Whether this is the structure of a single leaf."""
+        return self.type is None
+
+    def children(self) -> list[TreeSpec]:
+        """The structures of the entries."""
+        return list(self._children)
+
+    def child(self, index: int) -> TreeSpec:
+        """The structure of one entry."""
+        return self._children[index]
+
+    def flatten_up_to(self, tree: Any) -> list:
+        """What `tree` has where this structure has its leaves.
+
+        Raises:
+            ValueError: the tree differs above a leaf: another type, number of entries, keys, or context.
+        """
+        found: list = []
+        self._collect(tree, found)
+        return found
+
+    def _collect(self, tree: Any, found: list) -> None:
+        if self.type is None:
+            found.append(tree)
+            return
+        for child, entry in zip(self._children, self._entries(tree), strict=True):
+            child._collect(entry, found)
+
+    def _entries(self, tree: Any) -> list:
+        """The entries of a container of this structure, in its order."""
+        kind = _get_node_type(tree)
+        if self.type in DICTS and kind in DICTS:
+            return self._entries_of_dict(tree)
+        if kind != self.type:
+            raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {kind!r}.")
+        entries, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+        if len(entries) != self.num_children:
+            raise ValueError(
+                f"Node arity mismatch; expected {self.num_children}, but got {len(entries)}."
+            )
+        if (
+            kind is not deque and context != self._context
+        ):  # two deques may have other lengths at most
+            raise ValueError(
+                f"Node context mismatch for node type {self.type!r}; expected {self._context!r}, but got {context!r}."
+            )
+        return list(entries)
+
+    def _entries_of_dict(self, tree: Mapping) -> list:
+        keys = self._keys()
+        if len(tree) != len(keys):
+            raise ValueError(f"Node arity mismatch; expected {len(keys)}, but got {len(tree)}.")
+        missing, extra = set(keys) - set(tree), set(tree) - set(keys)
+        if missing or extra:
+            parts = [f"missing key(s): {missing}"] if missing else []
+            parts += [f"extra key(s): {extra}"] if extra else []
+            raise ValueError(f"Node keys mismatch; {'; '.join(parts)}.")
+        return [tree[key] for key in keys]
+
+    def unflatten(self, leaves: Iterable) -> Any:
+        """The nested value of this structure with these leaves.
+
+        Raises:
+            ValueError: too many, or too few.
+        """
+        leaves = list(leaves)
+        if len(leaves) != self.num_leaves:
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree "
+                f"that holds {self.num_leaves} items ({self})."
+            )
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator) -> Any:
+        if self.type is None:
+            return next(leaves)
+        entries = [next(leaves) if c is LEAF else c._build(leaves) for c in self._children]
+        if self.type is tuple:
+            return tuple(entries)
+        return SUPPORTED_NODES[self.type].unflatten_fn(entries, self._context)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
         return (
-            isinstance(other, TreeSpec)
-            and (self.kind, self.context) == (other.kind, other.context)
-            and self.children == other.children
+            self.type == other.type
+            and self.num_children == other.num_children
+            and self._context == other._context
+            and self._children == other._children
         )
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.num_leaves))
-
-    def __repr__(self) -> str:
-        return self._text(0)
-
-    def _text(self, margin: int) -> str:
-        if self.kind is None:
-            return "*"
-        gap = ",\n" + " " * (margin + 2)
-        inside = gap.join(c._text(margin + 2) for c in self.children)
-        return f"TreeSpec({self.kind.__name__}, {self.context}, [{inside}])"
+        # contexts may be lists, so the keys of dicts do not count
+        return hash((self.type, self.num_leaves, self.num_nodes, *self._children))
 
     def brief(self) -> str:
         """The structure in one line: ``(*, [*])``."""
-        if self.kind is None:
+        if self.type is None:
             return "*"
-        inside = [c.brief() for c in self.children]
-        if issubclass(self.kind, dict):
-            pairs = (f"{k!r}: {v}" for k, v in zip(_keys(self.context), inside, strict=True))
+        inside = [c.brief() for c in self._children]
+        if self.type in DICTS:
+            pairs = (f"{k!r}: {v}" for k, v in zip(self._keys(), inside, strict=True))
             return "{" + ", ".join(pairs) + "}"
-        if self.kind is list:
+        if self.type is list:
             return f"[{', '.join(inside)}]"
         return f"({', '.join(inside)}{',' if len(inside) == 1 else ''})"
 
+    def _keys(self) -> list:
+        """The keys of a dict."""
+        return self._context[1] if self.type is defaultdict else self._context
 
-LEAF = TreeSpec(None, None, [])
+    def __repr__(self, indent: int = 0) -> str:
+        if self.type is None:
+            return "*"
+        inside = (",\n" + " " * (indent + 2)).join(c.__repr__(indent + 2) for c in self._children)
+        return f"TreeSpec({self.type.__name__}, {self._context}, [{inside}])"
 
 
-def _keys(context: Any) -> list:
-    return context[1] if isinstance(context, tuple) else context
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, None, [])
+
+    def __reduce__(self) -> Any:
+        return LeafSpec, ()
 
 
-def _open(value: Any) -> tuple[type, Any, list] | None:
-    """Type, context and entries of a container; None for a leaf."""
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return kind, None, list(value)
-    if kind is dict or kind is OrderedDict:
-        return kind, list(value), list(value.values())
-    if kind is defaultdict:
-        return kind, (value.default_factory, list(value)), list(value.values())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind, kind, list(value)
-    return None
+LEAF = LeafSpec()
 
 
 def flatten(value: Any) -> tuple[list, TreeSpec]:
     """The leaves of a nested value from left to right, and its structure."""
-    parts = _open(value)
-    if parts is None:
+    if type(value) not in SUPPORTED_NODES and not isinstance(value, tuple):
         return [value], LEAF
-    kind, context, entries = parts
     leaves: list = []
-    children = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: Any, leaves: list) -> TreeSpec:
+    kind: Any = type(value)
+    if kind is tuple or kind is list:
+        entries, context = value, None
+    else:
+        node = SUPPORTED_NODES.get(kind)
+        if node is None:
+            kind = _get_node_type(value) if isinstance(value, tuple) else None
+            node = SUPPORTED_NODES.get(kind)
+            if node is None:
+                leaves.append(value)
+                return LEAF
+        entries, context = node.flatten_fn(value)
+    children: list[TreeSpec] = []
     for entry in entries:
-        if not isinstance(entry, (tuple, list, dict)):  # most are leaves
+        if type(entry) in SUPPORTED_NODES or isinstance(entry, tuple):
+            children.append(_flatten(entry, leaves))
+        else:  # most are leaves
             leaves.append(entry)
             children.append(LEAF)
-            continue
-        inner, spec = flatten(entry)
-        leaves += inner
-        children.append(spec)
-    return leaves, TreeSpec(kind, context, children)
+    return TreeSpec(kind, context, children)
 
 
 def unflatten(leaves: list | tuple, spec: TreeSpec) -> Any:
     """The nested value of structure `spec` with these leaves."""
-    rest = iter(leaves)
-    return _build(rest, spec)
-
-
-def _build(rest, spec: TreeSpec) -> Any:
-    if spec.kind is None:
-        return next(rest)
-    entries = [next(rest) if c is LEAF else _build(rest, c) for c in spec.children]
-    if spec.kind is tuple:
-        return tuple(entries)
-    if issubclass(spec.kind, dict):
-        pairs = zip(_keys(spec.context), entries, strict=True)
-        if spec.kind is defaultdict:
-            return defaultdict(spec.context[0], pairs)
-        return spec.kind(pairs)
-    return spec.kind(*entries) if spec.context is not None else spec.kind(entries)
+    return spec._build(iter(leaves))
 
 
 def tree_map(fn: Callable, value: Any) -> Any:
     """`value` with `fn` applied to each leaf."""
-    if _open(value) is None:
-        return fn(value)
     leaves, spec = flatten(value)
+    if spec is LEAF:
+        return fn(value)
     return unflatten([fn(leaf) for leaf in leaves], spec)
 
 
 def spread(prefix: Any, spec: TreeSpec) -> list | None:
     """One entry for each leaf of `spec`: a leaf of `prefix` stands for all below it. None if they do not match."""
-    parts = _open(prefix)
-    if parts is None:
+    kind = _get_node_type(prefix)
+    if kind not in SUPPORTED_NODES:
         return [prefix] * spec.num_leaves
-    kind, context, entries = parts
-    if spec.kind is not kind or len(entries) != len(spec.children):
+    entries = SUPPORTED_NODES[kind].flatten_fn(prefix)[0]
+    if spec.type != kind or len(entries) != len(spec._children):
         return None
-    if context is not None and isinstance(prefix, dict):
-        if set(_keys(context)) != set(_keys(spec.context)):
+    if kind in DICTS:
+        keys = spec._keys()
+        if set(prefix) != set(keys):
             return None
-        entries = [prefix[k] for k in _keys(spec.context)]
+        entries = [prefix[k] for k in keys]
     found: list = []
-    for entry, child in zip(entries, spec.children, strict=True):
+    for entry, child in zip(entries, spec._children, strict=True):
         part = spread(entry, child)
         if part is None:
             return None

@@ -33,7 +33,8 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
     """A saved tensor was changed in place after it was saved."""
 
     if storage is not None:
-        tensor, made_by, version = handed.Tensor._make(value), node, storage.version
+        tensor = value if hasattr(value, "_array") else handed.Tensor._make(value)
+        made_by, version = node, storage.version
     else:
         tensor, version = value, version_of(value)
         made_by, nr = edge(value) if not value.is_leaf else (None, 0)
@@ -54,6 +55,36 @@ def modified(node, name: str, value, expected: int, storage=None, nr: int = 0) -
     return RuntimeError(f"{text} {hint}\n" + "\n".join(lines))
 
 
+class Outside:
+    """Inside vmap: the history of what holds the values of all entries of a saved tensor, without the values."""
+
+    __slots__ = ("batched", "fn", "leaf", "nr", "outside")
+
+    def __init__(self, array):
+        physical, self.batched = array.physical, array.batched
+        self.leaf = physical if physical._rg and physical.is_leaf else None
+        self.fn, self.nr = edge(physical) if self.leaf is None else (None, 0)
+        self.outside = Outside.of(physical)
+
+    @classmethod
+    def of(cls, tensor) -> Outside | None:
+        return cls(tensor._array) if shared.batches and hasattr(tensor._array, "level") else None
+
+    def give_history(self, array):
+        """`array`, an entry that an unpack hook returned, on the values of all entries with their history."""
+        if not hasattr(array, "level") or array.batched != self.batched:
+            raise RuntimeError(errors.UNPACKED_OUTSIDE)
+        values = array.physical
+        inner = values._array if self.outside is None else self.outside.give_history(values._array)
+        physical = handed.Tensor._make(inner)
+        physical._ver = values._ver if type(values._ver) is not int else share(values)
+        physical._rg = self.fn is not None or self.leaf is not None
+        physical._fn, physical._nr = self.fn, self.nr
+        if self.leaf is not None:
+            physical._accumulator_of(self.leaf)
+        return array.on(physical)
+
+
 class Packed:
     """A saved tensor under saved-tensor hooks: what the pack hook returned and how to get the tensor back."""
 
@@ -62,6 +93,7 @@ class Packed:
         "is_leaf_original",
         "nr",
         "obj",
+        "outside",
         "part",
         "requires_grad",
         "tangent",
@@ -72,7 +104,7 @@ class Packed:
 
         pack, self.unpack = pair
         self.fn, self.nr = fn, nr
-        self.requires_grad = tensor._rg
+        self.requires_grad, self.outside = tensor._rg, Outside.of(tensor)
         self.tangent = self.part = None
         if state.dual_level >= 0:
             tangent = handed.tangent_of(tensor)
@@ -103,7 +135,10 @@ class Packed:
                 f"{type(out).__name__}"
             )
         fn = node if self.fn is SELF else self.fn
-        alias = handed.Tensor._make(raw_values(out))
+        array = raw_values(out)
+        if self.outside is not None:
+            array = self.outside.give_history(array)
+        alias = handed.Tensor._make(array)
         if self.tangent is not None:
             alias._tangent, alias._tangent_level = self.tangent
         elif self.fn is SELF:
@@ -154,7 +189,9 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
         setattr(node, "v_" + name, PACKED)
     else:
         array = out._array
-        if shared.lazy:
+        if shared.subclasses is not None and shared.subclasses.among((out,)):
+            array = shared.subclasses.copy_object(out)  # without history, so that there is no cycle
+        elif shared.lazy:
             array = raw_values(out)
         setattr(node, "s_" + name, array)
         setattr(node, "v_" + name, storage.version)
@@ -203,7 +240,9 @@ def pack_arrays(node) -> None:
         *("h_" + n for n in node.op.saved_hidden),
         *("a_" + n for n in node.op.saved_arrays),
     ):
-        setattr(node, slot, _pack_array(getattr(node, slot), pair))
+        value = _slot(node, slot)  # inside vmap there are no hidden values
+        if value is not None:
+            setattr(node, slot, _pack_array(value, pair))
     node.make_extra()  # so that the engine takes the general way, which unpacks
 
 
@@ -255,7 +294,10 @@ def unpack_tensor(node, name: str) -> Any:
     storage, nr = kept if type(kept) is tuple else (kept, 0)
     if storage.version != version:
         raise modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
-    out = handed.Tensor._make(value)
+    if hasattr(value, "_array"):
+        out = shared.subclasses.copy_object(value)
+    else:
+        out = handed.Tensor._make(value)
     out._ver = storage
     if isinstance(nr, Part):
         nr.give_history(out)

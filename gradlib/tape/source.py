@@ -39,6 +39,15 @@ def user_frame(frame: FrameType) -> FrameType:
         frame = outer
 
 
+def user_level() -> int:
+    """The `stacklevel` that makes a warning of the caller speak of the first frame outside of the library."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame.f_back is not None and is_library(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def here() -> tuple[CodeType, int]:
     """The site of the caller's user: where a graph is cut, changed or freed."""
     frame = user_frame(sys._getframe(1))

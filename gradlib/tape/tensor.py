@@ -12,23 +12,27 @@ from typing import Any, overload
 import numpy as np
 from numpy import ndarray
 
-from . import dtypes, errors, handed
+from . import dtypes, errors, handed, override
 from .arrays import kernels_of
 from .arrays import to_host as to_host
+from .attributes import Attributes
 from .declared import Declared
-from .device import CPU, device, on_cuda
+from .device import CPU, device, on_cuda, stored
+from .dispatching import Dispatch
 from .geometry import Geometry
 from .interop import Interop
-from .layout import strided
+from .layout import UNSTORED, strided
 from .modes import INFERENCE as INFERENCE_MODE
-from .modes import shared, state
+from .modes import note_leaf, shared, state
 from .node import Node, edge, leaf_edge
 from .printing import tensor_repr
 from .sizes import Size, wrap_dim
+from .source import user_frame, user_level
 from .storage import INFERENCE, bump, share, version_of
 from .tensor_hooks import Hooks
 from .views import View
 
+COO, CSR = UNSTORED["sparse_coo"], UNSTORED["sparse_csr"]
 new = object.__new__
 new_size = tuple.__new__
 
@@ -54,20 +58,36 @@ class Constant:
         self.__set__(instance, None)
 
 
+class Read(Constant):
+    """An attribute that is the same for all dense tensors, and read from the array of a sparse one."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Any, dense: Any):
+        super().__init__(dense)
+        self.read = read
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is not None and instance._array.__class__ is shared.sparse:
+            return self.read(instance._array)
+        return self.value
+
+
 INFERENCE_REQUIRES_GRAD = (
     "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
 )
 
 
-class Tensor(Interop, Geometry, Hooks, Declared):
+class Tensor(Attributes, Interop, Geometry, Hooks, Dispatch, Declared):
     """A multi-dimensional array that records operations for differentiation. Made by ``gradlib.tensor`` and others."""
 
     # Hot state, set by every op. _nr: see node.py. _ver: int or Storage. _view: View or None.
-    __slots__ = ("__dict__", "__weakref__", "_array", "_fn", "_grad", "_nr", "_rg", "_ver", "_view")
-    # Rare state: defaults on the class, values in __dict__.
+    __slots__ = ("_array", "_fn", "_grad", "_nr", "_rg", "_ver", "_view")
+    # Rare state: defaults on the class, values in the dictionary (see attributes.INTERNAL).
     _accumulator: Any = None  # weak reference to the AccumulateGrad of a leaf
     # of a base: (raw array before, op, attributes that undo it) for each change of its geometry in place
     _geometries: tuple = ()
+    _detached: Any = None  # where: (code, instruction)
     _tangent: Tensor | None = None
     _tangent_level = -1
     _inherits = False  # of a view that nothing recorded: it requires grad because its base does, and has no edge
@@ -78,9 +98,11 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     )
     _tangent_copied: Tensor | None = None  # the tangent, if it is a copy that nobody else holds
     __array_priority__ = 1000  # NumPy arrays leave binary operators to us
-    is_sparse = is_quantized = is_mkldnn = is_mps = is_meta = is_xpu = is_nested = Constant(False)
-    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = is_sparse_csr = Constant(False)
-    layout = Constant(strided)
+    is_quantized = is_mkldnn = is_mps = is_xpu = is_nested = Constant(False)
+    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = Constant(False)
+    layout = Read(lambda array: array.pattern.layout, strided)
+    is_sparse = Read(lambda array: array.pattern.layout is COO, False)
+    is_sparse_csr = Read(lambda array: array.pattern.layout is CSR, False)
     name = Constant(None)
 
     _array: Any
@@ -125,6 +147,10 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         requires_grad: bool = False,
     ):
         """An instance of a Tensor subclass on the memory of `data`."""
+        if not override.lasting and override.overrides(cls):
+            override.arm()
+        if cls._dispatches:
+            return handed.subclasses.make_holder(cls, data, requires_grad)
         out = new(cls)
         out._array, out._rg, out._fn, out._nr, out._grad, out._view = (
             data._array,
@@ -142,7 +168,32 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                 )
             if out._ver is INFERENCE and not state.bits & INFERENCE_MODE:
                 raise RuntimeError(INFERENCE_REQUIRES_GRAD)
+            if out._ver is INFERENCE:
+                note_leaf(out)
         return out
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """What a subclass does where it overrides nothing: call `func`; tensors among its results are of the class.
+
+        Args:
+            func: the function or method that was called.
+            types: the classes of the arguments that override functions.
+            args, kwargs: what it was called with.
+
+        Returns:
+            The result; NotImplemented if an argument is of a class that `cls` does not derive from.
+
+        Example:
+            >>> class Loud(gradlib.Tensor):
+            ...     @classmethod
+            ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+            ...         print(func.__name__)
+            ...         return super().__torch_function__(func, types, args, kwargs)
+            >>> _ = gradlib.ones(2).as_subclass(Loud) + 1
+            add
+        """
+        return override.default(cls, func, types, args, kwargs)
 
     # -- facts ---------------------------------------------------------------------------------------------------
 
@@ -193,7 +244,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         if physical is not None:  # inside vmap, or lazy
             return physical.device
 
-        return kernels_of(self._array).device_of(self._array)
+        return kernels_of(self._array).device_of(stored(self._array))
 
     @property
     def is_cuda(self) -> bool:
@@ -203,7 +254,17 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     @property
     def is_cpu(self) -> bool:
         """Whether the memory is the host's."""
-        return not self.is_cuda
+        return self._array.__class__ is ndarray or self.device.type == "cpu"
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether the tensor has a shape and a dtype, but neither memory nor values.
+
+        Example:
+            >>> gradlib.empty(2, device="meta").is_meta
+            True
+        """
+        return self._array.__class__ is not ndarray and self.device.type == "meta"
 
     @property
     def ndim(self) -> int:
@@ -334,6 +395,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         if self._inherits:
             self._inherits = not value
         self._rg = value
+        if value and self._ver is INFERENCE:
+            note_leaf(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` in place; returns the tensor."""
@@ -375,7 +438,7 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                 "by mistake, make sure you access the leaf Tensor instead. See github.com/pytorch/pytorch/pull/30531 "
                 "for more informations.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=user_level(),
             )
         return self._grad
 
@@ -393,6 +456,11 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                     f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with dtype "
                     f"'{self.dtype.name}'. The gradient must match the tensor's dtype (e.g. call .to(tensor.dtype))."
                 )
+            if value.device.type != self.device.type:
+                raise RuntimeError(
+                    f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device "
+                    f"type '{self.device.type}'. Please ensure that the gradient and the tensor are on the same device"
+                )
             if value.device != self.device:
                 raise RuntimeError(
                     f"attempting to assign a gradient located on device '{value.device}' to a tensor located on "
@@ -403,6 +471,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
                     f"attempting to assign a gradient of size '{errors.size(value.shape)}' to a tensor of size "
                     f"'{errors.size(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
                 )
+        if shared.active and state.capture is not None:
+            state.capture.set_grad(self, value)
         self._grad = value
 
     @grad.deleter
@@ -412,6 +482,8 @@ class Tensor(Interop, Geometry, Hooks, Declared):
     @property
     def data(self) -> Tensor:
         """The same memory outside the graph, with a version counter of its own."""
+        if shared.subclasses is not None and shared.subclasses.among((self,)):
+            return shared.subclasses.detach(self)
         out = Tensor._make(self._array)
         out._ver = INFERENCE if self._ver is INFERENCE else 0  # in every mode what the tensor is
         return out
@@ -427,6 +499,11 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         if self._rg and value._array.dtype not in dtypes.DIFFERENTIABLE:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
+            )
+        if value.is_meta != self.is_meta:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                "type."
             )
         self._array = value._array
 
@@ -452,9 +529,13 @@ class Tensor(Interop, Geometry, Hooks, Declared):
         """The same memory and version counter, outside the graph; never requires grad."""
         if shared.batches and hasattr(self._array, "level"):
             return _detached(self, self._array.physical)
+        if shared.subclasses is not None and shared.subclasses.among((self,)):
+            return shared.subclasses.detach(self)
         out = Tensor._alias(self)
         frame = sys._getframe(1)
-        out.__dict__["_detached"] = (
+        if override.armed:  # it was called by way of what asks
+            frame = user_frame(frame)
+        out._detached = (
             frame.f_code,
             frame.f_lasti,
         )  # for errors, and for autograd.explain
@@ -493,7 +574,11 @@ def bump_version(tensor: Tensor) -> None:
 def _detached(tensor: Tensor, physical: Tensor) -> Tensor:
     """``tensor.detach()`` inside vmap: the batch, too, is detached from the graphs outside."""
     array = tensor._array
-    return Tensor._make(handed.entry(array.level, physical.detach(), array.batched))
+    out = Tensor._make(handed.entry(array.level, physical.detach(), array.batched))
+    out._ver = share(tensor)  # what is written to it counts for `tensor`, too
+    return out
 
 
 handed.over(Tensor)
+override.overridable_class(Tensor)
+override.plain(Size, device, dtypes.dtype)

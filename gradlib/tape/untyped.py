@@ -125,14 +125,16 @@ class UntypedStorage:
             >>> x[1:].untyped_storage().data_ptr() == x.data_ptr()
             True
         """
-        return memory.extent(self._root)[0] if self.nbytes() else 0
+        if not self.nbytes():
+            return 0
+        return memory.extent(self._root)[0] - getattr(self._root, "nowhere", 0)
 
     def get_device(self) -> int | None:
         """The number of the device, None for the CPU."""
         return self.device.index
 
     def is_shared(self) -> bool:
-        """Whether processes forked from now on share this memory: after ``share_memory_``, and on a CUDA device.
+        """Whether processes share this memory: after ``share_memory_``, and on a CUDA device.
 
         Example:
             >>> gradlib.ones(2).untyped_storage().is_shared()
@@ -154,6 +156,8 @@ class UntypedStorage:
         return memory.resizable(self._root)
 
     def __repr__(self) -> str:
+        if self.device.type == "meta":
+            return f"...\n[torch.storage.UntypedStorage(device=meta) of size {self.nbytes()}]"
         values = " " + "\n ".join([str(v) for v in self.tolist()])
         return f"{values}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
@@ -355,7 +359,7 @@ class UntypedStorage:
         return self if self.is_pinned() else storage_of(pinned._array)
 
     def share_memory_(self) -> UntypedStorage:
-        """Move the bytes, and all tensors on them, to memory that processes forked later share; returns the storage.
+        """Move the bytes, and all tensors on them, to memory that processes share; returns the storage.
 
         Example:
             >>> x = gradlib.ones(2)
@@ -363,7 +367,7 @@ class UntypedStorage:
             (True, True)
         """
         if not self.is_shared():
-            memory.share_with_forks(self._root)
+            memory.share(self._root)
         return self
 
     def untyped(self) -> UntypedStorage:

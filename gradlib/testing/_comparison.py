@@ -298,6 +298,8 @@ def _close_tensors(
     a, b = a.detach(), b.detach()
     if a.device != b.device:
         a, b = a.cpu(), b.cpu()
+    if a.dtype.itemsize == 1 and a.dtype.is_floating_point:
+        a, b = a.to(dtypes.float32), b.to(dtypes.float32)
     if a.dtype is not b.dtype:
         common = dtypes.promote(*[_WIDER.get(x.dtype, x.dtype) for x in (a, b)])
         a, b = a.to(common), b.to(common)

@@ -1,7 +1,8 @@
 """Nested containers of values, taken apart, mapped and put together again: PyTorch's `torch.utils._pytree`.
 
 Containers are tuples, lists, dicts, OrderedDicts, defaultdicts, deques, named tuples and what is registered; all else,
-None too, is a leaf. What is a container says `_pytree_nodes.py`; gradlib itself uses the smaller `tape/pytree.py`.
+None too, is a leaf. What is a container says `tape/pytree_nodes.py`; gradlib itself uses `tape/pytree.py`, which this
+stands on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..tape.pytree import flatten
 from ._pytree_nodes import BUILTIN_TYPES as BUILTIN_TYPES
 from ._pytree_nodes import STANDARD_DICT_TYPES as STANDARD_DICT_TYPES
 from ._pytree_nodes import (
@@ -40,12 +42,30 @@ from ._pytree_nodes import KeyEntry as KeyEntry
 from ._pytree_nodes import MappingKey as MappingKey
 from ._pytree_nodes import NodeDef as NodeDef
 from ._pytree_nodes import SequenceKey as SequenceKey
+from ._pytree_nodes import _defaultdict_flatten as _defaultdict_flatten
+from ._pytree_nodes import _defaultdict_flatten_with_keys as _defaultdict_flatten_with_keys
+from ._pytree_nodes import _defaultdict_unflatten as _defaultdict_unflatten
+from ._pytree_nodes import _deque_flatten as _deque_flatten
+from ._pytree_nodes import _deque_flatten_with_keys as _deque_flatten_with_keys
+from ._pytree_nodes import _deque_unflatten as _deque_unflatten
 from ._pytree_nodes import _deregister_pytree_node as _deregister_pytree_node
 from ._pytree_nodes import _dict_flatten as _dict_flatten
+from ._pytree_nodes import _dict_flatten_with_keys as _dict_flatten_with_keys
 from ._pytree_nodes import _dict_unflatten as _dict_unflatten
 from ._pytree_nodes import _list_flatten as _list_flatten
+from ._pytree_nodes import _list_flatten_with_keys as _list_flatten_with_keys
+from ._pytree_nodes import _list_unflatten as _list_unflatten
+from ._pytree_nodes import _namedtuple_flatten as _namedtuple_flatten
+from ._pytree_nodes import _namedtuple_flatten_with_keys as _namedtuple_flatten_with_keys
+from ._pytree_nodes import _namedtuple_unflatten as _namedtuple_unflatten
+from ._pytree_nodes import _ordereddict_flatten as _ordereddict_flatten
+from ._pytree_nodes import _ordereddict_flatten_with_keys as _ordereddict_flatten_with_keys
+from ._pytree_nodes import _ordereddict_unflatten as _ordereddict_unflatten
 from ._pytree_nodes import _private_register_pytree_node as _private_register_pytree_node
 from ._pytree_nodes import _register_pytree_node as _register_pytree_node
+from ._pytree_nodes import _tuple_flatten as _tuple_flatten
+from ._pytree_nodes import _tuple_flatten_with_keys as _tuple_flatten_with_keys
+from ._pytree_nodes import _tuple_unflatten as _tuple_unflatten
 from ._pytree_nodes import is_constant_class as is_constant_class
 from ._pytree_nodes import register_constant as register_constant
 from ._pytree_nodes import register_dataclass as register_dataclass
@@ -137,6 +157,8 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list, TreeSpec]:
           TreeSpec(tuple, None, [*,
             *])]))
     """
+    if is_leaf is None:
+        return flatten(tree)
     leaves: list = []
     spec = _flatten(tree, leaves, is_leaf)
     return leaves, spec

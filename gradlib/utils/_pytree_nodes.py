@@ -8,12 +8,36 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from .. import return_types
-from ..tape.tensor import Size
+from ..tape.pytree_nodes import RETURNED as RETURNED
+from ..tape.pytree_nodes import STANDARD as STANDARD
+from ..tape.pytree_nodes import SUPPORTED_NODES as SUPPORTED_NODES
+from ..tape.pytree_nodes import NodeDef as NodeDef
+from ..tape.pytree_nodes import _defaultdict_flatten as _defaultdict_flatten
+from ..tape.pytree_nodes import _defaultdict_unflatten as _defaultdict_unflatten
+from ..tape.pytree_nodes import _deque_flatten as _deque_flatten
+from ..tape.pytree_nodes import _deque_unflatten as _deque_unflatten
+from ..tape.pytree_nodes import _dict_flatten as _dict_flatten
+from ..tape.pytree_nodes import _dict_unflatten as _dict_unflatten
+from ..tape.pytree_nodes import _get_node_type as _get_node_type
+from ..tape.pytree_nodes import _list_flatten as _list_flatten
+from ..tape.pytree_nodes import _list_unflatten as _list_unflatten
+from ..tape.pytree_nodes import _namedtuple_flatten as _namedtuple_flatten
+from ..tape.pytree_nodes import _namedtuple_unflatten as _namedtuple_unflatten
+from ..tape.pytree_nodes import _ordereddict_flatten as _ordereddict_flatten
+from ..tape.pytree_nodes import _ordereddict_unflatten as _ordereddict_unflatten
+from ..tape.pytree_nodes import _tuple_flatten as _tuple_flatten
+from ..tape.pytree_nodes import _tuple_unflatten as _tuple_unflatten
+from ..tape.pytree_nodes import is_namedtuple as is_namedtuple
+from ..tape.pytree_nodes import is_namedtuple_class as is_namedtuple_class
+from ..tape.pytree_nodes import is_namedtuple_instance as is_namedtuple_instance
+from ..tape.pytree_nodes import is_structseq as is_structseq
+from ..tape.pytree_nodes import is_structseq_class as is_structseq_class
+from ..tape.pytree_nodes import is_structseq_instance as is_structseq_instance
+from ..tape.sizes import Size
 
 Context = PyTree = DumpableContext = Any
 FlattenFn = Callable[[Any], tuple[list, Any]]
@@ -76,15 +100,6 @@ class GetAttrKey:
         return getattr(obj, self.name)
 
 
-class NodeDef(NamedTuple):
-    """How a type of container is taken apart and made again."""
-
-    type: Any
-    flatten_fn: FlattenFn
-    unflatten_fn: UnflattenFn
-    flatten_with_keys_fn: FlattenWithKeysFn | None
-
-
 class SerializeNodeDef(NamedTuple):
     """The name of a type in text, and how its context becomes JSON."""
 
@@ -94,7 +109,6 @@ class SerializeNodeDef(NamedTuple):
     from_dumpable_context: FromDumpableContextFn | None
 
 
-SUPPORTED_NODES: dict[Any, NodeDef] = {}
 SUPPORTED_SERIALIZED_TYPES: dict[Any, SerializeNodeDef] = {}
 SERIALIZED_TYPE_TO_PYTHON_TYPE: dict[str, Any] = {}
 CONSTANT_NODES: set[type] = set()
@@ -288,154 +302,53 @@ def is_constant_class(cls: type) -> bool:
     return isinstance(cls, type) and cls in CONSTANT_NODES
 
 
-# -- kinds of tuples -------------------------------------------------------------------------------------------------
-
-_RETURNED = frozenset(
-    v
-    for v in vars(return_types).values()
-    if isinstance(v, type) and hasattr(v, "_fields") and issubclass(v, tuple)
-)
+# -- paths into Python's containers -----------------------------------------------------------------------------------
 
 
-def is_structseq_class(cls: type) -> bool:
-    """Whether this is a class of `return_types`, or a named tuple made in C such as ``time.struct_time``."""
-    return cls in _RETURNED or (
-        isinstance(cls, type)
-        and cls.__bases__ == (tuple,)
-        and all(
-            isinstance(cls.__dict__.get(n), int)
-            for n in ("n_fields", "n_sequence_fields", "n_unnamed_fields")
-        )
-    )
-
-
-def is_namedtuple_class(cls: type) -> bool:
-    """Whether this is a class that `collections.namedtuple` or `typing.NamedTuple` made, or below one."""
-    return (
-        isinstance(cls, type)
-        and issubclass(cls, tuple)
-        and cls not in _RETURNED
-        and isinstance(getattr(cls, "_fields", None), tuple)
-        and all(callable(getattr(cls, n, None)) for n in ("_make", "_asdict"))
-    )
-
-
-def is_namedtuple_instance(obj: object) -> bool:
-    """Whether the class of an object is a named tuple's."""
-    return is_namedtuple_class(type(obj))
-
-
-def is_namedtuple(obj: object) -> bool:
-    """Whether an object is a named tuple, or the class of one."""
-    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
-
-
-def is_structseq_instance(obj: object) -> bool:
-    """Whether the class of an object passes `is_structseq_class`."""
-    return is_structseq_class(type(obj))
-
-
-def is_structseq(obj: object) -> bool:
-    """Whether an object is one of `is_structseq_class`, or such a class."""
-    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
-
-
-def _get_node_type(tree: Any) -> Any:
-    """The key of a value in `SUPPORTED_NODES`, if it is a container."""
-    kind = type(tree)
-    # the registry first: a named tuple with an entry of its own keeps it
-    if kind not in SUPPORTED_NODES and isinstance(tree, tuple) and is_namedtuple_class(kind):
-        return namedtuple
-    return kind
-
-
-# -- Python's containers ---------------------------------------------------------------------------------------------
-
-
-def _list_flatten(d: Any) -> tuple[list, Any]:
-    return list(d), None
+def _list_flatten_with_keys(d: Any) -> tuple[list, Any]:
+    return _numbered(d), None
 
 
 def _numbered(d: Any) -> list:
     return [(SequenceKey(i), entry) for i, entry in enumerate(d)]
 
 
-def _dict_flatten(d: Any) -> tuple[list, Any]:
-    return list(d.values()), list(d)
-
-
 def _dict_flatten_with_keys(d: Any) -> tuple[list, Any]:
     return [(MappingKey(k), v) for k, v in d.items()], list(d)
-
-
-def _dict_unflatten(values: Iterable, context: Any) -> dict:
-    return dict(zip(context, values, strict=True))
 
 
 def _namedtuple_flatten_with_keys(d: Any) -> tuple[list, Any]:
     return [(GetAttrKey(n), getattr(d, n)) for n in d._fields], type(d)
 
 
-def _default_context(d: defaultdict) -> list:
-    return [d.default_factory, list(d)]
+def _defaultdict_flatten_with_keys(d: Any) -> tuple[list, Any]:
+    return _dict_flatten_with_keys(d)[0], [d.default_factory, list(d)]
 
 
-def _enter_structseq(cls: Any) -> None:
-    _enter(
-        cls,
-        _list_flatten,
-        lambda v, _: cls(*v),
-        flatten_with_keys_fn=lambda d: (_numbered(d), None),
+def _deque_flatten_with_keys(d: Any) -> tuple[list, Any]:
+    return _numbered(d), d.maxlen
+
+
+_tuple_flatten_with_keys, _ordereddict_flatten_with_keys = (
+    _list_flatten_with_keys,
+    _dict_flatten_with_keys,
+)
+
+
+def _with_paths(kind: Any, flatten_with_keys: FlattenWithKeysFn, name: str | None = None) -> None:
+    """Let the functions with paths know a container of the floor below, and `treespec_dumps` its name."""
+    SUPPORTED_NODES[kind] = SUPPORTED_NODES[kind]._replace(flatten_with_keys_fn=flatten_with_keys)
+    SUPPORTED_SERIALIZED_TYPES[kind] = SerializeNodeDef(kind, name, None, None)
+    if name is not None:
+        SERIALIZED_TYPE_TO_PYTHON_TYPE[name] = kind
+
+
+for _kind in STANDARD:
+    _name = _kind.__name__
+    _with_paths(
+        _kind, globals()[f"_{_name.lower()}_flatten_with_keys"], f"{_kind.__module__}.{_name}"
     )
-
-
-for _kind in (tuple, list):
-    _enter(
-        _kind,
-        _list_flatten,
-        lambda v, _, kind=_kind: kind(v),
-        serialized_type_name=f"builtins.{_kind.__name__}",
-        flatten_with_keys_fn=lambda d: (_numbered(d), None),
-    )
-_enter(
-    dict,
-    _dict_flatten,
-    _dict_unflatten,
-    serialized_type_name="builtins.dict",
-    flatten_with_keys_fn=_dict_flatten_with_keys,
-)
-_enter(
-    namedtuple,
-    lambda d: (list(d), type(d)),
-    lambda v, cls: cls(*v),
-    serialized_type_name="collections.namedtuple",
-    flatten_with_keys_fn=_namedtuple_flatten_with_keys,
-)
-_enter(
-    OrderedDict,
-    _dict_flatten,
-    lambda v, keys: OrderedDict(zip(keys, v, strict=True)),
-    serialized_type_name="collections.OrderedDict",
-    flatten_with_keys_fn=_dict_flatten_with_keys,
-)
-_enter(
-    defaultdict,
-    lambda d: (list(d.values()), _default_context(d)),
-    lambda v, context: defaultdict(context[0], zip(context[1], v, strict=True)),
-    serialized_type_name="collections.defaultdict",
-    flatten_with_keys_fn=lambda d: (_dict_flatten_with_keys(d)[0], _default_context(d)),
-)
-_enter(
-    deque,
-    lambda d: (list(d), d.maxlen),
-    lambda v, maxlen: deque(v, maxlen=maxlen),
-    serialized_type_name="collections.deque",
-    flatten_with_keys_fn=lambda d: (_numbered(d), d.maxlen),
-)
 STANDARD_DICT_TYPES: frozenset[type] = frozenset((dict, OrderedDict, defaultdict))
-BUILTIN_TYPES: frozenset[Any] = frozenset(SUPPORTED_NODES)
-for _kind in sorted(_RETURNED, key=lambda kind: kind.__name__):
-    _enter_structseq(_kind)
-_enter(
-    Size, _list_flatten, lambda v, _: Size(v), flatten_with_keys_fn=lambda d: (_numbered(d), None)
-)
+BUILTIN_TYPES: frozenset[Any] = frozenset(STANDARD)
+for _kind in (*RETURNED, Size):
+    _with_paths(_kind, _list_flatten_with_keys)

@@ -49,6 +49,9 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
     Args:
         inputs: tensors and anything else.
+
+    Example:
+        >>> check_backward_validity([gradlib.ones(2, requires_grad=True)])
     """
     if not any(a.requires_grad for a in inputs if isinstance(a, Tensor)):
         warnings.warn(

@@ -17,7 +17,7 @@ from ..op.tangents import any_tangent
 from ..ops import aten
 from ..tape.modes import FORWARD_AD, state
 from ..tape.storage import share
-from ._watching import Watching
+from ._watching import Watching, execute
 
 RECOMPUTE, CONSUMED = object(), object()
 MUTATED = "Tensor cached during selective activation checkpoint has been mutated"
@@ -115,7 +115,7 @@ class Caching(_Counting):
             return found
 
         if _keepable(op, args):
-            out = _execute(op, args, attrs, keeping)
+            out = execute(op, args, attrs, keeping)
         else:
             out = proceed()
         operator = aten.of_call(op, args)
@@ -151,34 +151,19 @@ class Cached(_Counting):
             raise RuntimeError(MISSING.format(operator, f"invocation index {number} "))
         entry = entries[number]
         if entry is RECOMPUTE:
-            return proceed() if compute is None else _execute(op, args, attrs, compute)
+            return proceed() if compute is None else execute(op, args, attrs, compute)
         if entry is CONSUMED:
             raise RuntimeError(AGAIN)
         if not self.allow_mutation and entry.mutated():
             raise RuntimeError(MUTATED)
         if op.saved_results:
             entries[number] = CONSUMED
-        out = _execute(op, args, attrs, lambda *call: (entry.raw, entry.hidden))
+        out = execute(op, args, attrs, lambda *call: (entry.raw, entry.hidden))
         entries[number] = CONSUMED  # not if the run ended with the saving of the op's arguments
         return out
 
     def call_inplace(self, op, tensor, others: tuple, attrs: tuple, proceed: Callable) -> Any:
         return proceed()
-
-
-def _execute(op, args: tuple, attrs: tuple, compute: Callable) -> Any:
-    """`op` with `compute` in the place of its kernel; a context around the running one sees it, too."""
-    outer = state.interposers
-    if outer:
-        state.interposers = outer[:-1]
-        try:
-            return outer[-1].call(
-                op, args, attrs, lambda: _execute(op, args, attrs, compute), compute
-            )
-        finally:
-            state.interposers = outer
-    args = tuple(args[0]) if op.variadic else args
-    return interpret.execute(op, interpret.prepare(op, args), attrs, compute)
 
 
 def create_selective_checkpoint_contexts(

@@ -16,6 +16,10 @@ class DefaultDeviceType:
     """The type of the devices whose random states are kept when no argument tells: "cuda", if it is in use.
 
     Two static methods; nothing is made of it.
+
+    Example:
+        >>> gradlib.utils.checkpoint.DefaultDeviceType.get_device_type() in ("cpu", "cuda")
+        True
     """
 
     _default_device_type: str | None = None
@@ -68,6 +72,9 @@ def set_device_states(devices, states, *, device_type: str | None = None) -> Non
         devices: its first result.
         states: its second one.
         device_type: "cuda", if None.
+
+    Example:
+        >>> set_device_states([], [])
     """
     rng = DEVICES.get(device_type or "cuda")
     for device, saved in zip(devices, states, strict=True):

@@ -88,6 +88,16 @@ class CheckpointError(RuntimeError):
     """The second run of a checkpointed function did not save what the first one did; a RuntimeError.
 
     The message says what differs: the number of tensors, or shapes, dtypes and devices.
+
+    Example:
+        >>> sizes = iter([2, 3])
+        >>> part = lambda x: (x[: next(sizes)] ** 2).sum()
+        >>> y = checkpoint(part, gradlib.ones(4, requires_grad=True), use_reentrant=False)
+        >>> try:
+        ...     y.backward()
+        ... except CheckpointError as error:
+        ...     print(str(error).split(".")[2].strip())
+        checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass
     """
 
 
@@ -168,6 +178,12 @@ def noop_context_fn() -> tuple[Any, Any]:
 
     Returns:
         Two context managers.
+
+    Example:
+        >>> first, second = noop_context_fn()
+        >>> with first:
+        ...     print("as ever")
+        as ever
     """
     return contextlib.nullcontext(), contextlib.nullcontext()
 

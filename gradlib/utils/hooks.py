@@ -43,5 +43,8 @@ def warn_if_has_hooks(tensor: Tensor) -> None:
 
     Args:
         tensor: any tensor; its hooks are those of `register_hook`.
+
+    Example:
+        >>> warn_if_has_hooks(gradlib.ones(2))
     """
     warn_of_each_hook(tensor, stacklevel=3)

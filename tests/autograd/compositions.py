@@ -227,7 +227,8 @@ class _Maker:
         x = self.pick()
         d = self.dim(x)
         forms = [f"torch.cat([{x}, {x} * 2], {d})", f"torch.stack([{x}, {x}.sin()], {d})", f"{x}.sum({d})",
-                 f"{x}.mean({d}, keepdim=True)", f"{x}.std()", f"{x}.repeat(2{', 1' * (self.names[x].ndim - 1)})",
+                 f"{x}.mean({d}, keepdim=True)", f"({x}.var() + 1e-3).sqrt()",
+                 f"{x}.repeat(2{', 1' * (self.names[x].ndim - 1)})",
                  f"sum({x}.unbind({d}))", f"torch.cat({x}.chunk(2, {d})[::-1], {d})"]  # fmt: skip
         return f"{self.new()} = {self.r.choice(forms)}"
 

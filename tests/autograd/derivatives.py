@@ -8,10 +8,12 @@ inputs move along a direction v. First order is dL along v; second order is the 
 u, by reverse over reverse, forward over reverse and reverse over forward mode, and by differences of gradients.
 
 A point counts only where differences tell the derivative, that is, where all of these hold: the central differences
-with three steps agree, the slopes to the left and to the right do, and nothing is infinite or nan. The third step is no
+with three steps agree, the slopes to the left and to the right do, nothing is infinite or nan, and no step changes the
+shape of an output. The third step is no
 simple fraction of the others: stairs whose steps are as wide as two steps' common part (`fmod` by a small number) look
 like a slope to both. It is only taken where a derivative disagrees with the first two. The functions have no slopes so
-steep that reverse mode adds large numbers that cancel (`normalize` has eps=1e-3 for that reason).
+steep that reverse mode adds large numbers that cancel (for that reason `normalize` has eps=1e-3, and the root of a
+variance of what may be equal, too).
 """
 
 from __future__ import annotations
@@ -82,6 +84,8 @@ class Point:
 
     def _kept(self, tensors: tuple) -> list[gl.Tensor]:
         found = outputs(self._run(tensors))
+        if self.places and self.places[-1] >= len(found):
+            raise Unstable  # an output that is empty a step further: `y[y > 0.1]`
         return [found[k] for k in self.places]
 
     def moved(self, along: tuple, by: float) -> tuple[gl.Tensor, ...]:
@@ -91,6 +95,8 @@ class Point:
         """L, a real number."""
         total: Any = 0.0
         for o, w in zip(self._kept(tensors), self.weights, strict=True):
+            if o.shape != w.shape:
+                raise Unstable
             total = total + ((o * w.conj()).real if o.is_complex() else o * w).sum()
         return total
 

@@ -165,23 +165,12 @@ def test_a_grad_made_by_hand_keeps_its_layout():
         assert mine.tolist() == [[2.0 * k] * 3] * 2
 
 
-def test_sparse_tensors_are_out_of_scope_and_say_so():
+def test_gradients_of_an_embedding_are_sparse_where_that_is_asked_for():
     # rows: LAYOUT-09
-    text = README.read_text()
-    assert "Sparse and quantized tensors are out of scope: NotImplementedError" in text
-    for request in (
-        lambda: torch.ones(2).to_sparse(),
-        lambda: torch.ones(2, 2).to_sparse_csr(),
-        lambda: torch.sparse_coo_tensor([[0]], [1.0]),
-    ):
-        with pytest.raises(NotImplementedError, match="gradlib has no sparse tensors"):
-            request()
     assert torch.ones(2).is_sparse is False
-    weight = torch.ones(
-        3, 2, requires_grad=True
-    )  # "sparse" is a request for speed: gradients are dense
+    weight = torch.ones(3, 2, requires_grad=True)
     nn.functional.embedding(torch.tensor([0]), weight, sparse=True).sum().backward()
-    assert weight.grad.is_sparse is False and weight.grad.tolist() == [
+    assert weight.grad.is_sparse is True and weight.grad.to_dense().tolist() == [
         [1.0, 1.0],
         [0.0, 0.0],
         [0.0, 0.0],

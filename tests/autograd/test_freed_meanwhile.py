@@ -12,6 +12,7 @@ import pytest
 
 import gradlib as torch
 from gradlib.tape import saved
+from gradlib.tape.modes import DIFFERENTIATED
 
 pytestmark = pytest.mark.first_device  # run by hand, not by the engine, which sets the device
 OPS = {
@@ -60,7 +61,7 @@ def gradient(node, traced: bool):
         grads[0] = None
     try:
         if traced:
-            return node.gradients(tuple(grads), True)[0]
+            return node.gradients(tuple(grads), DIFFERENTIATED)[0]
         inbox: dict = {}
         node.run(grads if node.n_out > 1 else grads[0], inbox)
         return next(iter(inbox.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import threading
 import weakref
 
@@ -14,6 +15,7 @@ from gradlib.amp import _policy, autocast_mode
 from gradlib.autograd import Function
 from gradlib.nn import functional as F
 from gradlib.op.declare import REGISTRY
+from gradlib.tape import override
 from gradlib.tape.modes import shared, state
 from gradlib.utils.checkpoint import checkpoint
 
@@ -31,7 +33,7 @@ def test_what_ops_declare_is_a_policy():
     declared = [op.autocast for op in REGISTRY.values() if isinstance(op.autocast, str)]
     assert sum(bool(_policy.by_device(text)) for text in declared) > 90
     for device in _policy.FUNCTIONS:
-        assert autocast_mode._listed(device)
+        assert any(device in policies for policies in autocast_mode._listed().values())
 
 
 def test_policies_of_device_types():
@@ -121,13 +123,39 @@ def test_parameters_are_cast_once():
         assert cast_of(x @ w) is not cast_of(first)
     with torch.autocast("cpu", cache_enabled=False):
         assert cast_of(x @ w) is not cast_of(x @ w)
-    assert not autocast_mode._local.casts
+    assert not autocast_mode._casts.kept
     (first.sum() + second.sum()).backward()
     for _ in range(2):
         with torch.autocast("cpu"):  # several passes over one cast
             (x @ w).sum().backward()
             (x @ w).sum().backward()
     assert w.grad.abs().sum().item() > 0
+
+
+def test_functions_of_several_ops_are_cast_as_a_whole():
+    x, y = rand(4, 3, dtype=BF16), rand(4, 3, dtype=BF16)
+
+    def inside(a, b):  # a program's own function of the same ops
+        return (a - b).abs().mean()
+
+    for _ in range(2):
+        with torch.autocast("cpu"):
+            assert F.l1_loss(x, y).dtype is F32 and inside(x, y).dtype is BF16
+            # the float32 function inside the one that is left alone, and back
+            assert F.cosine_embedding_loss(x, y, torch.ones(4)).dtype is F32
+            assert (x * y).dtype is BF16
+            with torch.autocast("cpu", enabled=False):
+                assert F.l1_loss(x, y).dtype is BF16
+            with pytest.raises(AttributeError):
+                F.cosine_similarity(x, None)
+            assert state.cast_as is None
+        assert F.l1_loss(x, y).dtype is BF16
+        with (
+            override.for_now(),
+            torch.autocast("cpu"),
+        ):  # functions that ask classes that override them
+            assert F.l1_loss(x, y).dtype is F32 and inside(x, y).dtype is BF16
+    assert list(inspect.signature(F.l1_loss).parameters)[:2] == ["input", "target"]
 
 
 def test_the_cache_keeps_no_parameter_alive():

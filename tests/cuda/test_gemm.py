@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +15,8 @@ import pytest
 
 import gradlib as torch
 from gradlib.devices.cuda import gemm
+from gradlib.devices.cuda.gaps import Linalg
+from gradlib.devices.cuda.kernels import rows_launch
 from gradlib.tape.arrays import backend_for
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -133,6 +140,48 @@ def test_each_stream_has_its_workspace(cuda):
     assert len(xp.gemm.lib.handles) == 2
 
 
+def test_handles_go_with_their_threads(cuda):
+    xp = backend_for("cuda")
+    a = cuda.ones((2, 2), "f4")
+    xp.matmul(a, a)
+    before = len(xp.gemm.lib.handles)
+    seen = []
+
+    def work():
+        xp.matmul(a, a)
+        seen.append(len(xp.gemm.lib.handles))
+
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    gc.collect()
+    assert seen == [before + 1] * 3
+    assert len(xp.gemm.lib.handles) == before
+
+
+@pytest.mark.parametrize("shape", [((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4))])
+def test_sizes_beyond_32_bits_take_other_functions(cuda, monkeypatch, shape):
+    monkeypatch.setattr(gemm, "LARGEST", 3)
+    xp = backend_for("cuda")
+    a, b = (np.random.default_rng(0).standard_normal(s) for s in shape)
+    got = xp.matmul(cuda.asarray(a), cuda.asarray(b)).get()
+    np.testing.assert_allclose(got, a @ b)
+    assert xp.gemm.lib.calls[-1]["bits"] == 64
+    monkeypatch.setattr(gemm, "LARGEST", 1 << 30)
+    xp.gemm.calls.clear()  # made for the other limit
+    xp.matmul(cuda.asarray(a), cuda.asarray(b))
+    assert "bits" not in xp.gemm.lib.calls[-1]
+
+
+def test_an_old_library_refuses_them(cuda, monkeypatch):
+    xp = backend_for("cuda")
+    monkeypatch.setattr(gemm, "LARGEST", 3)
+    monkeypatch.delattr(type(xp.gemm.lib), "cublasGemmEx_64")
+    with pytest.raises(RuntimeError, match=r"a product of 2 x 3 by 3 x 5 needs cuBLAS 12"):
+        xp.matmul(cuda.ones((2, 3), "f4"), cuda.ones((3, 5), "f4"))
+
+
 def test_without_the_library_cupy_multiplies(cuda, monkeypatch):
     xp = backend_for("cuda")
     monkeypatch.setattr(xp.gemm, "lib", None)
@@ -176,7 +225,64 @@ def test_gradients_of_products(cuda):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def test_matrices_that_cusolver_cannot_count_are_refused():
+    found = []
+    functions = {n: lambda *a, n=n: found.append(n) for n in ("inv", "svd", "solve", "norm")}
+    linalg = Linalg(SimpleNamespace(linalg=SimpleNamespace(**functions)))
+    large, small = SimpleNamespace(shape=(1 << 16, 1 << 16)), SimpleNamespace(shape=(2, 3, 3))
+    for call in (linalg.inv, linalg.svd, lambda a: linalg.solve(a, a)):
+        with pytest.raises(
+            RuntimeError, match="a matrix of 65536 x 65536 has more than 2147483647 elements"
+        ):
+            call(large)
+    linalg.inv(small)
+    linalg.solve(small, small)
+    linalg.norm(large)  # a sum
+    assert found == ["inv", "solve", "norm"]
+
+
+def test_grids_have_a_largest_size():
+    assert rows_launch((1 << 34) - 8, 1)[0] == (1 << 31) - 1
+    with pytest.raises(
+        RuntimeError, match="needs 2147483648 blocks, and a grid has at most 2147483647"
+    ):
+        rows_launch(1 << 34, 1)
+    with pytest.raises(RuntimeError, match="needs 2147483648 blocks"):
+        rows_launch(1 << 31, 512)
+
+
 # -- switches ----------------------------------------------------------------------------------------------------------
+
+
+def test_convolutions_may_take_tf32_unless_they_are_told_not_to(monkeypatch):
+    from gradlib.devices.cuda import precision
+
+    cudnn = torch.backends.cudnn
+    monkeypatch.setitem(cudnn._settings, "allow_tf32", True)
+    monkeypatch.setattr(precision, "_tf32_in_convolutions", True)
+    with cudnn.flags(allow_tf32=False):
+        assert not precision.convolutions_take_tf32() and not cudnn.allow_tf32
+    assert precision.convolutions_take_tf32() and cudnn.allow_tf32
+    cudnn.fp32_precision = "ieee"
+    assert not precision.convolutions_take_tf32()
+    with pytest.raises(RuntimeError, match="must be 'ieee', 'tf32' or 'none', but got 'bf16'"):
+        cudnn.fp32_precision = "bf16"
+    assert cudnn.fp32_precision == "ieee"
+    cudnn.fp32_precision = "none"
+    assert precision.convolutions_take_tf32()
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_the_switch_of_convolutions_is_on_at_first():
+    text = (
+        "import gradlib as t; from gradlib.devices.cuda import precision as p; "
+        "print(t.backends.cudnn.allow_tf32, p.convolutions_take_tf32())"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_switches_have_pytorchs_names():

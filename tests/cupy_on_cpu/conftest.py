@@ -6,6 +6,8 @@ import importlib.util
 
 import pytest
 
+from tests_gpu.conftest import pytest_runtest_teardown
+
 from . import machine
 
 collect_ignore_glob = [] if importlib.util.find_spec("cupy") else ["test_*.py"]

@@ -1,99 +1,7 @@
 // The part of cuBLAS that is called here, in plain loops: products of matrices and vectors, for all types, on a stream.
-#include <complex>
-#include <functional>
-#include <string.h>
-#include <type_traits>
-#include <vector>
-
-#include <vector_types.h>
-#include <vector_functions.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-extern "C" int cuda_on_cpu_enqueue(void* stream, std::function<int()>* work);  // takes `work` over
-extern "C" int cuda_on_cpu_is_capturing(void* stream);
-extern "C" int cuda_on_cpu_is_device(const void* p);
-extern "C" int cuda_on_cpu_missing(const char* name);
+#include "products.h"
 
 namespace {
-
-using c8 = std::complex<float>;
-using c16 = std::complex<double>;
-enum { kSuccess = 0, kNotInitialized = 1, kInvalid = 7, kInternal = 14, kNotSupported = 15 };
-enum { R32 = 0, R64 = 1, R16 = 2, C32 = 4, C64 = 5, BF16 = 14 };
-
-struct Handle { unsigned magic = 0xb1a5; void* stream = nullptr; void* workspace = nullptr; int pointer_mode = 0, math = 0; };
-
-template <class T> struct Compute { using type = T; };
-template <> struct Compute<__half> { using type = float; };
-template <> struct Compute<__nv_bfloat16> { using type = float; };
-
-template <class T> auto up(T x) {
-  if constexpr (std::is_same_v<T, __half>) return __half2float(x);
-  else if constexpr (std::is_same_v<T, __nv_bfloat16>) return __bfloat162float(x);
-  else return x;
-}
-template <class T, class V> T down(V x) {
-  if constexpr (std::is_same_v<T, __half>) return __float2half(x);
-  else if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16(x);
-  else return T(x);
-}
-template <class T> T conj_if(T x, bool c) {
-  if constexpr (std::is_same_v<T, c8> || std::is_same_v<T, c16>) return c ? std::conj(x) : x;
-  else return x;
-}
-
-// What the tensor cores read of a float: 10 or 7 bits of its fraction, rounded to the nearest.
-float rounded(float x, int dropped) {
-  unsigned bits;
-  memcpy(&bits, &x, 4);
-  bits = (bits + (1u << (dropped - 1))) & ~((1u << dropped) - 1);
-  memcpy(&x, &bits, 4);
-  return x;
-}
-template <class T> T seen(T x, int dropped) {
-  if constexpr (std::is_same_v<T, float>) return dropped ? rounded(x, dropped) : x;
-  else if constexpr (std::is_same_v<T, c8>) return dropped ? c8(rounded(x.real(), dropped), rounded(x.imag(), dropped)) : x;
-  else return x;
-}
-
-// Column-major C = alpha op(A) op(B) + beta C. dropped: how many bits of a float's fraction are not used.
-template <class T, class S>
-void gemm(int ta, int tb, int m, int n, int k, S alpha, const T* a, int lda, const T* b, int ldb, S beta, T* c, int ldc,
-          int dropped = 0) {
-  using V = typename Compute<T>::type;
-  std::vector<V> rows(size_t(m) * k);
-  for (int i = 0; i < m; ++i)
-    for (int l = 0; l < k; ++l) 
-      rows[size_t(i) * k + l] = seen(conj_if<V>(up(ta ? a[size_t(i) * lda + l] : a[size_t(l) * lda + i]), ta == 2), dropped);
-  std::vector<V> column(k);
-  for (int j = 0; j < n; ++j) {
-    for (int l = 0; l < k; ++l) 
-      column[l] = seen(conj_if<V>(up(tb ? b[size_t(l) * ldb + j] : b[size_t(j) * ldb + l]), tb == 2), dropped);
-    for (int i = 0; i < m; ++i) {
-      V sum{};
-      const V* row = &rows[size_t(i) * k];
-      for (int l = 0; l < k; ++l) sum += row[l] * column[l];
-      T& out = c[size_t(j) * ldc + i];
-      V value = V(alpha) * sum;
-      if (beta != S{}) value += V(beta) * V(up(out));
-      out = down<T>(value);
-    }
-  }
-}
-
-int submit(void* handle, std::function<int()> work) {
-  auto* h = static_cast<Handle*>(handle);
-  if (!h || h->magic != 0xb1a5) return kNotInitialized;
-  if (cuda_on_cpu_is_capturing(h->stream) && !h->workspace) return kInternal;  // it would have to allocate
-  return cuda_on_cpu_enqueue(h->stream, new std::function<int()>(std::move(work))) ? kInternal : kSuccess;
-}
-
-template <class T> bool bad(std::initializer_list<const T*> pointers) {
-  for (auto p : pointers)
-    if (p && !cuda_on_cpu_is_device(p)) return true;
-  return false;
-}
 
 template <class T, class S>
 int batched(void* h, int ta, int tb, int m, int n, int k, const S* alpha, const T* a, int lda, long long sa, const T* b, int ldb,
@@ -103,6 +11,27 @@ int batched(void* h, int ta, int tb, int m, int n, int k, const S* alpha, const 
   S x = *alpha, y = *beta;
   return submit(h, [=] {
     for (int i = 0; i < batch; ++i) gemm<T, S>(ta, tb, m, n, k, x, a + i * sa, lda, b + i * sb, ldb, y, c + i * sc, ldc, dropped);
+    return 0;
+  });
+}
+
+// Half types that are multiplied into floats: by their floats, which have the same products.
+template <class T>
+int widened(void* h, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int lda, long long sa, const void* b,
+            int ldb, long long sb, const void* beta, void* c, int ldc, long long sc, int batch) {
+  if (bad<void>({a, b, c})) return kInvalid;
+  const float x = *(const float*)alpha, y = *(const float*)beta;
+  return submit(h, [=] {
+    const auto floats = [](const void* p, size_t count) {
+      std::vector<float> out(count);
+      for (size_t i = 0; i < count; ++i) out[i] = up(((const T*)p)[i]);
+      return out;
+    };
+    for (int i = 0; i < batch; ++i) {
+      const auto first = floats((const T*)a + i * sa, size_t(lda) * (ta ? m : k));
+      const auto second = floats((const T*)b + i * sb, size_t(ldb) * (tb ? k : n));
+      gemm<float, float>(ta, tb, m, n, k, x, first.data(), lda, second.data(), ldb, y, (float*)c + i * sc, ldc, 0);
+    }
     return 0;
   });
 }
@@ -184,7 +113,11 @@ GER(cublasCgeru_v2, c8, false) GER(cublasZgeru_v2, c16, false) GER(cublasCgerc_v
 API cublasGemmStridedBatchedEx(void* h, int ta, int tb, int m, int n, int k, const void* al, const void* a, int at, int lda,
                                long long sa, const void* b, int bt, int ldb, long long sb, const void* be, void* c, int ct,
                                int ldc, long long sc, int batch, int compute, int) {
-  if (at != bt || at != ct) return kNotSupported;
+  if (at != bt) return kNotSupported;
+  if (ct == R32 && at == R16) return widened<__half>(h, ta, tb, m, n, k, al, a, lda, sa, b, ldb, sb, be, c, ldc, sc, batch);
+  if (ct == R32 && at == BF16)
+    return widened<__nv_bfloat16>(h, ta, tb, m, n, k, al, a, lda, sa, b, ldb, sb, be, c, ldc, sc, batch);
+  if (at != ct) return kNotSupported;
   int dropped = compute == 77 ? 13 : compute == 75 ? 16 : 0;  // 32F_FAST_TF32, 32F_FAST_16BF
   bool wide = compute == 70 || compute == 71;  // 64F
   if ((at == R64 || at == C64) != wide) return kNotSupported;

@@ -7,10 +7,11 @@
 CuPy's extension modules carry NVIDIA's runtime inside them. `install` writes a jump to our function over the beginning
 of each of its functions, in memory; those that `runtime.cpp` does not have answer cudaErrorNotSupported. The driver,
 cuBLAS and the other libraries are shared objects made here, loaded before CuPy looks for them. What CuPy would give to
-NVRTC is given to g++, with `tests/kernels/cuda_on_cpu.h` in place of the language's own parts.
+NVRTC is given to g++, with `tests/kernels/cuda_on_cpu.h` in place of the language's own parts, in the arithmetic that
+CuPy's options ask for; `sources.py` gives the same to NVRTC afterwards. The wheels for CUDA 12 and 13 both work.
 
 So everything of CuPy runs as it does on a GPU, but for sorting by Thrust and transforms by cuFFT: NumPy does those on
-the same memory (`libraries.py`).
+the same memory (`libraries.py`); and for CUB's functions on whole arrays (`cub.cpp`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
+import json
 import mmap
 import os
 import re
@@ -26,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.kernels.cxx import cache_folder, launchers, shared_object
+from tests.kernels.cxx import arithmetic, cache_folder, launchers, shared_object
 
 HERE = Path(__file__).parent
 KERNEL_HEADERS = HERE.parent / "kernels"
@@ -35,16 +37,22 @@ CUDART_MODULES = (
 )  # fmt: skip
 """The extension modules that NVIDIA's runtime is linked into."""
 USERS = {
-    "cublas": ("libcublas.so.12", "cupy_backends/cuda/libs/cublas"),
-    "cusolver": ("libcusolver.so.11", "cupy_backends/cuda/libs/cusolver"),
-    "cusparse": ("libcusparse.so.12", "cupy_backends/cuda/libs/cusparse"),
-    "curand": ("libcurand.so.10", "cupy_backends/cuda/libs/curand"),
-    "cufft": ("libcufft.so.11", "cupy/cuda/cufft"),
+    "cublas": "cupy_backends/cuda/libs/cublas",
+    "cusolver": "cupy_backends/cuda/libs/cusolver",
+    "cusparse": "cupy_backends/cuda/libs/cusparse",
+    "curand": "cupy_backends/cuda/libs/curand",
+    "cufft": "cupy/cuda/cufft",
 }
-EMPTY = ("libcublasLt.so.12", "libnvJitLink.so.12", "libcufftw.so.11")
-"""Libraries that others depend on, of which nothing is called."""
+"""NVIDIA's libraries and the extension modules that call them."""
+EMPTY = {
+    12: ("libnvJitLink.so.12", "libcufftw.so.11"),
+    13: ("libnvJitLink.so.13", "libcufftw.so.12"),
+}
+"""Libraries that others depend on, of which nothing is called; by the version of CUDA."""
 CACHE = "cupy-on-cpu"
-FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
+FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-fno-strict-aliasing", *arithmetic(True))
+RECORD = "GRADLIB_RECORD_SOURCES"
+"""A variable of the environment: the folder in which what CuPy compiles is left, for `nvrtc.py`."""
 
 
 def package_folder(name: str) -> Path:
@@ -61,11 +69,38 @@ def site() -> Path:
 
 
 @cache
-def include_folders() -> tuple[Path, ...]:
-    cupy, runtime = (
-        site() / "cupy" / "_core" / "include",
-        package_folder("nvidia.cuda_runtime") / "include",
+def cuda_headers() -> Path:
+    """The headers of the CUDA that CuPy was built for."""
+    name = "cuda_runtime" if cuda_major() == 12 else f"cu{cuda_major()}"
+    return package_folder(f"nvidia.{name}") / "include"
+
+
+@cache
+def cuda_version() -> tuple[int, int]:
+    """The version that the headers are of, as NVRTC says it."""
+    [found] = re.findall(r"#define CUDA_VERSION (\d+)", (cuda_headers() / "cuda.h").read_text())
+    return int(found) // 1000, int(found) % 1000 // 10
+
+
+@cache
+def cuda_major() -> int:
+    return int(soname("cublas").rpartition(".")[2])
+
+
+def soname(library: str) -> str:
+    """The file that an extension module of CuPy wants of a library of NVIDIA's."""
+    done = subprocess.run(
+        ["readelf", "-d", str(extension(USERS[library]))],
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    return re.findall(rf"\[(lib{library}\.so\.\d+)\]", done.stdout)[0]
+
+
+@cache
+def include_folders() -> tuple[Path, ...]:
+    cupy, runtime = site() / "cupy" / "_core" / "include", cuda_headers()
     cccl = cupy / "cupy" / "_cccl"
     return (
         HERE / "include", HERE, KERNEL_HEADERS, cupy, cccl / "libcudacxx", cccl / "thrust", cccl / "cub", runtime,
@@ -87,8 +122,21 @@ def compiled(name: str, *texts: str, flags: tuple[str, ...] = ()) -> Path:
 @cache
 def headers_digest() -> str:
     cupy = site() / "cupy" / "_version.py"  # for the headers of CuPy
-    files = [KERNEL_HEADERS / "cuda_on_cpu.h", *sorted(HERE.rglob("*.h")), cupy]
+    files = [
+        KERNEL_HEADERS / "cuda_on_cpu.h",
+        *sorted(HERE.rglob("*.*h")),
+        cupy,
+        cuda_headers() / "cuda.h",
+    ]
     return hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
+
+
+def cache_key() -> str:
+    """Part of the key of CuPy's cache: what makes an image, beside its source."""
+    made_by = (Path(__file__), KERNEL_HEADERS / "cxx.py")
+    return (
+        hashlib.sha256(b"\0".join(f.read_bytes() for f in made_by)).hexdigest() + headers_digest()
+    )
 
 
 # -- libraries -------------------------------------------------------------------------------------------------------
@@ -118,9 +166,10 @@ def stub_text(prefix: str, user: str) -> str:
     return "\n".join(lines)
 
 
-def load(soname: str, *texts: str) -> ctypes.CDLL:
-    """Compile a library and load it under the name by which others ask for it."""
-    path = compiled(soname.partition(".")[0], *texts, flags=(f"-Wl,-soname,{soname}",))
+def load(soname: str, *texts: str, needs: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """Compile a library and load it under the name by which others ask for it; `needs` are files it depends on."""
+    flags = (f"-Wl,-soname,{soname}", *(("-Wl,--no-as-needed", *needs) if needs else ()))
+    path = compiled(soname.partition(".")[0], *texts, flags=flags)
     return ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
 
 
@@ -168,6 +217,16 @@ def redirect(module: Path, runtime: ctypes.CDLL, thunks: Any) -> None:
         write_code(base + address, jump(target))
 
 
+def redirect_cub(module: Path, library: ctypes.CDLL) -> None:
+    """Send the functions of CuPy's own that call CUB to ours; in C++ a name comes with its length and its arguments."""
+    base = base_address(module)
+    for address, kind, name in symbols(module):
+        found = re.match(r"_Z(\d+)(cub_device_\w+)", name) if kind == "T" else None
+        if found:
+            function = getattr(library, f"my_{found[2][: int(found[1])]}")
+            write_code(base + address, jump(ctypes.cast(function, ctypes.c_void_p).value or 0))
+
+
 class Thunks:
     """Pieces of code that call `cuda_on_cpu_missing(name)`, one for each name."""
 
@@ -198,7 +257,7 @@ class Thunks:
 def kernel_names(source: str) -> list[str]:
     """The kernels of a translation unit that are not templates."""
     return re.findall(
-        r'extern "C" __global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(', source
+        r'extern "C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(', source
     )
 
 
@@ -215,52 +274,87 @@ def kernel_text(source: str, kernels: list[str], macros: tuple[str, ...] = ()) -
     return "\n".join(
         [
             *lines,
-            *launchers(kernels),
+            *launchers(kernels, source, doubles="double" in source and "<" not in "".join(kernels)),
             f'extern "C" int cuda_on_cpu_number(const char* name) {{\n{tests}  return -1;\n}}',
         ]
     )
 
 
-def compile_kernels(source: str, options=(), name_expressions=None) -> tuple[bytes, dict | None]:
-    """What CuPy's call of NVRTC returns: an image (here the path of a shared object), and names of templates."""
+def compile_kernels(source: str, options=(), name_expressions=None) -> bytes:
+    """An image, as `cuModuleLoadData` takes it: here the path of a shared object."""
     names = list(name_expressions or kernel_names(source))
     macros = tuple(o[2:].strip() for o in options if o.startswith("-D"))
-    path = compiled("kernels", kernel_text(source, names, macros))
-    return str(path).encode() + b"\0", {
-        n: n for n in name_expressions
-    } if name_expressions else None
+    return str(compiled("kernels", kernel_text(source, names, macros))).encode() + b"\0"
+
+
+def record(folder: Path, source: str, options: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Leave what is given to the compiler, once for each content."""
+    text = json.dumps({"source": source, "options": options, "names": names})
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    if not path.exists():
+        own = path.with_suffix(f".{os.getpid()}")
+        own.write_text(text)
+        own.replace(path)
+
+
+class Program:
+    """What stands for CuPy's `_NVRTCProgram`, so that CuPy itself chooses the options."""
+
+    def __init__(
+        self, src, name="", headers=(), include_names=(), name_expressions=None, method="cubin"
+    ):
+        self.source, self.names = src, tuple(name_expressions or ())
+
+    def compile(self, options=(), log_stream=None) -> tuple[bytes, dict[str, str] | None]:
+        """(image, names of templates)"""
+        if folder := os.environ.get(RECORD):
+            record(Path(folder), self.source, tuple(options), self.names)
+        image = compile_kernels(self.source, options, self.names)
+        return image, {n: n for n in self.names} or None
+
+
+@cache
+def cub() -> ctypes.CDLL:
+    """What stands for the parts of CUB that are compiled for GPUs only."""
+    return load("libcuda_on_cpu_cub.so", (HERE / "cub.cpp").read_text())
 
 
 @cache
 def install() -> ctypes.CDLL:
     """Make CuPy importable and usable on this machine. Returns the runtime."""
     os.environ.setdefault("CUPY_CACHE_DIR", str(cache_folder(CACHE) / "cupy"))
-    os.environ["CUPY_ACCELERATORS"] = ""  # CUB's kernels are compiled for GPUs only
+    if RECORD in os.environ:
+        os.environ["CUPY_CACHE_IN_MEMORY"] = (
+            "1"  # nothing is left out for having been compiled before
+        )
+    os.environ.setdefault(
+        "NVCC", "nvcc"
+    )  # CuPy reduces by blocks of CUB where there is one; it is not called
     runtime = load("libcuda.so.1", (HERE / "runtime.cpp").read_text())
-    for soname in EMPTY:
-        load(soname, f"// {soname}")
+    for name in EMPTY[cuda_major()]:
+        load(name, f"// {name}")
+    lt = load(f"libcublasLt.so.{cuda_major()}", (HERE / "cublaslt.cpp").read_text())
     libraries_loaded = {}
-    for name, (soname, user) in USERS.items():
+    for name, user in USERS.items():
         ours = HERE / f"{name}.cpp"
         texts = [stub_text(name, user), *([ours.read_text()] if ours.exists() else [])]
-        libraries_loaded[name] = load(soname, *texts)
+        # so that its functions are found in cuBLAS, too
+        needs = (lt._name,) if name == "cublas" else ()
+        libraries_loaded[name] = load(soname(name), *texts, needs=needs)
     [lapack] = (package_folder("numpy").parent / "numpy.libs").glob("libscipy_openblas64_*")
     libraries_loaded["cusolver"].cuda_on_cpu_lapack(str(lapack).encode())
+    load("libnccl.so.2", (HERE / "nccl.cpp").read_text())
     thunks = Thunks(runtime)
     for path in CUDART_MODULES:
         redirect(extension(path), runtime, thunks)
+    redirect_cub(extension("cupy/cuda/cub"), cub())
     _keep_alive.extend((runtime, thunks))
 
     from cupy.cuda import compiler
 
-    def instead_of_nvrtc(
-        source, options=(), arch=None, filename="", name_expressions=None, *rest, **more
-    ):
-        return compile_kernels(source, options, name_expressions)
-
-    compiler._compile_using_nvrtc_no_warning = instead_of_nvrtc
-    compiler._preprocess = lambda *args: headers_digest()  # part of the key of CuPy's cache
-    compiler._get_nvrtc_version = lambda: (12, 9)
+    compiler._NVRTCProgram = Program
+    compiler._preprocess = lambda *args: cache_key()
+    compiler._get_nvrtc_version = cuda_version
     from . import libraries
 
     libraries.install()

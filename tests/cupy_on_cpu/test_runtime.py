@@ -7,8 +7,16 @@ import ctypes
 import numpy as np
 import pytest
 
+from . import machine
+
 BEYOND = r"""
 extern "C" __global__ void put(float* to, int place) { to[place] = 1.0f; }
+"""
+ARITHMETIC = r"""
+extern "C" __global__ void compute(const T* x, T* to) {
+  to[0] = x[0] * x[1] + x[2];
+  to[1] = x[3] * x[4];
+}
 """
 SHARED = r"""
 extern "C" __global__ void fill(float* to) {
@@ -50,19 +58,6 @@ def test_products_and_factorisations(cupy, kind):
 
 def test_fresh_memory_has_no_zeros(cupy):
     assert np.isnan(cupy.empty(1 << 22, "f4").get()).all()
-
-
-def test_memory_of_another_device_is_refused(cupy):
-    kernel = cupy.RawKernel(BEYOND, "put")
-    cupy.cuda.runtime.deviceDisablePeerAccess(
-        1
-    )  # CuPy enables it for the first copy between devices
-    with cupy.cuda.Device(1):
-        there = cupy.zeros(8, "f4")
-    with pytest.raises(cupy.cuda.driver.CUDADriverError, match="memory of device 1"):
-        kernel((1,), (1,), (there, np.int32(0)))
-    with pytest.raises(cupy.cuda.driver.CUDADriverError, match="not memory of a device"):
-        kernel((1,), (1,), (np.intp(np.zeros(4).ctypes.data), np.int32(0)))
 
 
 def test_a_write_behind_a_block_is_reported(cupy, runtime):
@@ -107,3 +102,50 @@ def test_a_capture_refuses_to_wait(cupy):
             stream.synchronize()
         with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="Invalidated"):
             stream.end_capture()
+
+
+@pytest.mark.parametrize(("kind", "name"), [("f4", "float"), ("f8", "double")])
+def test_products_are_fused_with_sums_and_small_float32_are_zero(cupy, kind, name):
+    # as CuPy compiles: -ftz=true, and NVRTC's own choice to fuse
+    eps, small = np.finfo(kind).eps, np.finfo(kind).tiny / 4
+    x = cupy.asarray(np.array([1 + eps, 1 - eps / 2, -1, small, 1], kind))
+    to = cupy.ones(2, kind)
+    cupy.RawKernel(ARITHMETIC.replace("T*", f"{name}*"), "compute")((1,), (1,), (x, to))
+    assert to.get()[0] == np.array(eps / 2 - eps * eps / 2, kind)  # rounded twice it is 0
+    assert to.get()[1] == (0 if kind == "f4" else small)
+    assert (x * 1).get()[3] == (0 if kind == "f4" else small)
+
+
+@pytest.mark.parametrize("kind", ["l", "e", "f"])
+def test_cub_reduces_as_on_a_device(cupy, kind):
+    x = (np.random.default_rng(2).normal(size=(4, 600)) * 3).astype(kind)
+    d, before = cupy.asarray(x), machine.cub().cuda_on_cpu_cub_calls()
+    tolerance = {"e": 2e-2, "f": 1e-5}.get(kind, 0)
+    for name in ("sum", "max"):
+        for axis in (None, 1):
+            wanted = getattr(x.astype("f4") if kind == "e" else x, name)(axis)
+            atol = tolerance * np.abs(wanted).max()
+            np.testing.assert_allclose(getattr(d, name)(axis).get(), wanted, tolerance, atol)
+    assert machine.cub().cuda_on_cpu_cub_calls() >= before + 4
+    assert int(d.argmin()) == x.argmin()
+    np.testing.assert_array_equal(d.argmax(1).get(), x.argmax(1))  # by blocks
+    if kind != "e":
+        np.testing.assert_allclose(cupy.cumsum(d).get(), x.cumsum(), rtol=1e-4, atol=1e-3)
+    counts, edges = np.histogram(x, bins=5)
+    assert (cupy.histogram(d, bins=cupy.asarray(edges))[0].get() == counts).all()
+    if kind != "l":
+        x[2, 7] = np.nan
+        assert np.isnan(cupy.asarray(x).max().get()) and int(cupy.asarray(x).argmax()) == 1207
+
+
+def test_a_captured_sum_of_cub_is_replayed(cupy):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        x, total = cupy.arange(300, dtype="f4"), cupy.zeros((), "f4")
+        x.sum(out=total)
+        stream.begin_capture()
+        x.sum(out=total)
+        graph = stream.end_capture()
+        x += 1
+        graph.launch(stream)
+        assert total.get() == 300 * 299 / 2 + 300

@@ -2,10 +2,14 @@
 //
 // Every CUDA thread of a block is a fiber with a stack of its own; blocks run one after another. A fiber runs until it
 // must wait (a barrier, a warp collective) or ends, then the next one runs, in an order that changes from pass to pass
-// and is drawn from a seed. So a missing __syncthreads() shows: somebody reads before the writer ran, or writes before
+// and is drawn from a seed; in some passes a warp goes as far as it can while the others stand still. So a missing __syncthreads() shows: somebody reads before the writer ran, or writes before
 // the readers did. Misuse is reported instead of being undefined: a barrier that not all threads reach, a collective
 // whose mask names a lane that does not take part, threads that wait for ever, lanes that do not exist.
 // Dynamic shared memory is filled with 0xFF bytes (nan, -1) before each block, so that nobody relies on zeros.
+//
+// Compiled with CUDA_ON_CPU_FLUSH, kernels compute as those that CuPy compiles (-ftz=true): float32 numbers too small for a
+// full fraction (below 1.18e-38) count as zeros and become zeros. The processor knows no such mode for float32 alone, so
+// kernels on doubles, which keep theirs on a GPU, run without it.
 #pragma once
 #define CUDA_ON_CPU 1
 
@@ -17,7 +21,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <type_traits>
-#if !defined(__x86_64__)
+#if defined(__x86_64__)
+#include <immintrin.h>
+#else
 #include <ucontext.h>
 #endif
 
@@ -64,6 +70,7 @@ constexpr int warpSize = 32;
 namespace cuda_on_cpu {
 
 constexpr int kLimit = 1024;            // threads of a block
+constexpr size_t kParameters = 4096;    // bytes of a kernel's parameters; only newer compilers take more
 constexpr size_t kStack = 128 * 1024;   // bytes of stack of a thread; touched pages only take memory
 constexpr size_t kShared = 227 * 1024;  // bytes of dynamic shared memory that a block may ask for (sm_90)
 constexpr size_t kFence = 256;          // bytes after it that nobody may write
@@ -119,6 +126,14 @@ struct Fiber {
   bool done;
 };
 
+// Copies that a thread has asked for and not yet waited for: some are made at once, others as late as they may be.
+struct Copies {
+  static constexpr int kMost = 128;
+  struct { void* to; const void* from; unsigned group; } copy[kMost];
+  int count;
+  unsigned group;
+};
+
 struct Warp {  // two buffers: a lane may be one collective ahead of the slowest reader
   uint64_t slot[2][32][2];
   unsigned arrived[2], left[2];
@@ -126,6 +141,7 @@ struct Warp {  // two buffers: a lane may be one collective ahead of the slowest
 };
 
 inline Fiber fibers[kLimit];
+inline Copies copies[kLimit];
 inline Warp warps[kLimit / 32];
 inline Context scheduler;
 inline char* stacks;
@@ -135,6 +151,7 @@ inline int threads, current, alive, waiting, barrier_line;
 inline unsigned barrier_number, order_state = 1;
 inline bool progress;
 inline char error[256];
+inline uint64_t left_out;  // so many blocks of a grid are not run, the first ones
 inline void (*body)(void*);
 inline void* body_data;
 
@@ -166,6 +183,7 @@ inline void barrier(int line) {
 
 inline void entry() {
   body(body_data);
+  if (copies[current].count) fail("a thread ended without waiting for copies:", copies[current].count);
   fibers[current].done = true;
   progress = true;
   if (--alive > 0 && waiting == alive) {  // those left are all at the barrier
@@ -182,6 +200,43 @@ inline unsigned draw() {  // xorshift: the order in which threads run
   return order_state;
 }
 
+inline void make(void* to, const void* from) {
+  if (from) memcpy(to, from, 16);
+  else memset(to, 0, 16);
+}
+inline void send(void* to, const void* from) {
+  if (draw() & 1) return make(to, from);
+  Copies& own = copies[current];
+  if (own.count == Copies::kMost) fail("more copies under way than", Copies::kMost);
+  own.copy[own.count++] = {to, from, own.group};
+}
+inline void sent() { ++copies[current].group; }
+inline void arrived(int later) {
+  Copies& own = copies[current];
+  int kept = 0;
+  for (int i = 0; i < own.count; ++i) {
+    auto c = own.copy[i];
+    if (own.group - c.group <= unsigned(later)) own.copy[kept++] = c;
+    else make(c.to, c.from);
+  }
+  own.count = kept;
+}
+
+// Lets `size` threads from `first` on run until each has to wait, beginning with one of them, up or down.
+inline void run_pass(int first, int size, int start, bool up) {
+  for (int n = 0, i = start; n < size && !error[0]; ++n, i = (i + (up ? 1 : size - 1)) % size) {
+    if (fibers[first + i].done) continue;
+    current = first + i;
+    threadIdx = fibers[current].index;
+    swap(scheduler, fibers[current].context);
+  }
+}
+
+inline void continue_or_fail() {
+  if (!progress && alive && !error[0])
+    snprintf(error, sizeof error, "%d threads of block %u wait for ever", alive, blockIdx.x);
+}
+
 inline void run_block() {
   memset(dynamic_shared, 0xFF, shared_size + kFence);
   alive = threads;
@@ -191,35 +246,51 @@ inline void run_block() {
     f.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
     f.collective = 0;
     f.done = false;
+    copies[i].count = 0;
     prepare(f.context, stacks + size_t(i) * kStack, entry);
   }
   memset(warps, 0, sizeof(Warp) * ((threads + 31) / 32));
+  int warp_count = (threads + 31) / 32;
   while (alive && !error[0]) {
     progress = false;
     unsigned random = draw();
-    int start = random / 2 % threads, step = random & 1 ? 1 : threads - 1;
-    for (int n = 0, i = start; n < threads && !error[0]; ++n, i = (i + step) % threads) {
-      if (fibers[i].done) continue;
-      current = i;
-      threadIdx = fibers[i].index;
-      swap(scheduler, fibers[i].context);
+    int step = random & 1;
+    if (random & 2) {
+      run_pass(0, threads, random / 4 % threads, step);
+      continue_or_fail();
+      continue;
     }
-    if (!progress && alive && !error[0])
-      snprintf(error, sizeof error, "%d threads of block %u wait for ever", alive, blockIdx.x);
+    bool any = false;  // one warp after another, each as far as it comes alone
+    for (int n = 0, w = random / 4 % warp_count; n < warp_count; ++n, w = (w + (step ? 1 : warp_count - 1)) % warp_count) {
+      int size = threads - 32 * w < 32 ? threads - 32 * w : 32;
+      do {
+        progress = false;
+        run_pass(32 * w, size, draw() % size, step);
+        any |= progress;
+      } while (progress && !error[0]);
+    }
+    progress = any;
+    continue_or_fail();
   }
   for (size_t i = shared_size; i < shared_size + kFence; ++i)
     if (dynamic_shared[i] != char(0xFF) && !error[0])
       snprintf(error, sizeof error, "block %u wrote beyond its dynamic shared memory", blockIdx.x);
 }
 
+// Why a driver refuses a launch, or nullptr. bound: the most threads of a block that the kernel was compiled for.
+inline const char* refused(const unsigned* sizes, size_t shared, int bound) {
+  size_t count = size_t(sizes[3]) * sizes[4] * sizes[5];
+  if (count == 0 || count > kLimit || sizes[5] > 64) return "a block has 1 to 1024 threads";
+  if (int(count) > bound) return "the block has more threads than __launch_bounds__ of the kernel says";
+  if (!sizes[0] || !sizes[1] || !sizes[2] || sizes[0] > 0x7fffffffu || sizes[1] > 65535 || sizes[2] > 65535)
+    return "the grid is empty or too large";
+  return shared > kShared ? "too much dynamic shared memory" : nullptr;
+}
+
 // Runs `body` once for each thread of the grid; what went wrong, or nullptr.
 inline const char* run(dim3 grid, dim3 block, size_t shared, unsigned seed, void (*what)(void*), void* data) {
   error[0] = 0;
   size_t count = size_t(block.x) * block.y * block.z;
-  if (count == 0 || count > kLimit || block.z > 64) return "a block has 1 to 1024 threads";
-  if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-    return "the grid is empty or too large";
-  if (shared > kShared) return "too much dynamic shared memory";
   if (!stacks) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* memory = mmap(nullptr, kLimit * kStack, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -228,9 +299,11 @@ inline const char* run(dim3 grid, dim3 block, size_t shared, unsigned seed, void
   }
   gridDim = grid, blockDim = block, threads = int(count), shared_size = shared, body = what, body_data = data;
   order_state = seed | 1;
+  uint64_t number = 0;
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
+        if (number++ < left_out) continue;
         blockIdx = {x, y, z};
         run_block();
         if (error[0]) return error;
@@ -419,8 +492,48 @@ template <class... P> struct Call {
   }
 };
 
+// How the processor treats numbers that are too small for a full fraction, for as long as this lives.
+class Flush {
+#if !defined(CUDA_ON_CPU_FLUSH)
+ public:
+  explicit Flush(bool) {}
+#elif defined(__x86_64__)
+  unsigned before = _mm_getcsr();
+
+ public:
+  explicit Flush(bool wanted) { _mm_setcsr(wanted ? before | 0x8040u : before & ~0x8040u); }  // results and operands
+  ~Flush() { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+  uint64_t before;
+
+ public:
+  explicit Flush(bool wanted) {
+    asm volatile("mrs %0, fpcr" : "=r"(before));
+    uint64_t mode = wanted ? before | 1u << 24 : before & ~(uint64_t(1) << 24);
+    asm volatile("msr fpcr, %0" ::"r"(mode));
+  }
+  ~Flush() { asm volatile("msr fpcr, %0" ::"r"(before)); }
+#else
+#error "CUDA_ON_CPU_FLUSH: it is not known how this processor is told to flush small numbers to zero"
+#endif
+};
+
+// The bytes of parameters, each where its alignment puts it.
+template <class... P> constexpr size_t parameter_bytes() {
+  size_t sizes[] = {sizeof(P)..., 0}, to[] = {alignof(P)..., 1}, end = 0;
+  for (size_t i = 0; i < sizeof...(P); ++i) end = (end + to[i] - 1) / to[i] * to[i] + sizes[i];
+  return end;
+}
+// The first number in the brackets of __launch_bounds__.
+constexpr int first_of(int threads, ...) { return threads; }
+
+// flush: whether the kernel computes in float32, see above.
 template <class... P>
-const char* launch(void (*kernel)(P...), const unsigned* sizes, size_t shared, unsigned seed, void** arguments) {
+const char* launch(void (*kernel)(P...), const unsigned* sizes, size_t shared, unsigned seed, void** arguments,
+                   int bound, bool flush = true) {
+  static_assert(parameter_bytes<P...>() <= kParameters, "formal parameter space overflowed: 4096 bytes at most");
+  if (const char* why = refused(sizes, shared, bound)) return why;
+  Flush mode(flush);
   Call<P...> call{kernel, arguments};
   dim3 grid(sizes[0], sizes[1], sizes[2]), block(sizes[3], sizes[4], sizes[5]);
   return run(grid, block, shared, seed, Call<P...>::body, &call);

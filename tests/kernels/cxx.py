@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +22,18 @@ def compiler() -> str:
         if found:
             return found
     raise RuntimeError("no C++ compiler found: install g++ (or set CXX) to run kernels on the CPU")
+
+
+@cache
+def arithmetic(as_cupy: bool) -> tuple[str, ...]:
+    """Flags: rounded after every operation, or as CuPy compiles: products fused with sums, float32 flushed to zero."""
+    if not as_cupy:
+        return ("-ffp-contract=off",)
+    fused = platform.machine() == "x86_64" and " fma " in Path("/proc/cpuinfo").read_text()
+    instruction = (
+        ("-mfma", "-fexpensive-optimizations") if fused else ()
+    )  # without the second g++ -O1 fuses nothing
+    return ("-ffp-contract=fast", "-DCUDA_ON_CPU_FLUSH=1", *instruction)
 
 
 def cache_folder(name: str) -> Path:
@@ -67,13 +81,40 @@ def shared_object(
     return path
 
 
-def launchers(kernels: Sequence[str]) -> list[str]:
-    """Lines of C++: ``launch_<i>`` and ``parameters_<i>`` for each of some kernels (see `cuda_on_cpu.h`)."""
-    lines = []
+BOUNDED = re.compile(
+    r'(?:template\s*<(?P<template>[^;{}()]*)>\s*)?(?:extern\s+"C"\s+)?__global__\s+void\s+'
+    r"__launch_bounds__\((?P<bounds>[^)]*)\)\s*(?P<name>\w+)\s*\("
+)
+"""A kernel of a source that says how many threads its blocks have at most."""
+
+
+def launchers(kernels: Sequence[str], source: str, doubles: bool = False) -> list[str]:
+    """Lines of C++ to follow `source`: what some of its kernels are, for those who launch them (`cuda_on_cpu.h`).
+
+    For kernel number i ``launch_<i>``, ``parameters_<i>`` and ``bound_<i>``, the most threads of its blocks.
+    doubles: all of them compute in float64, not those alone whose names say so.
+    """
+    lines = [
+        'extern "C" const char* cuda_on_cpu_refused(const unsigned* sizes, size_t shared, int bound) {',
+        "  return cuda_on_cpu::refused(sizes, shared, bound);",
+        "}",
+        'extern "C" void cuda_on_cpu_leave_out(uint64_t blocks) { cuda_on_cpu::left_out = blocks; }',
+    ]
+    bounded = {match["name"]: match for match in BOUNDED.finditer(source)}
+    for name, match in bounded.items():
+        if any(kernel.partition("<")[0] == name for kernel in kernels):
+            template = f"template <{match['template']}> " if match["template"] else ""
+            value = f"cuda_on_cpu::first_of({match['bounds']})"
+            lines.append(f"{template}constexpr int bound_of_{name} = {value};")
     for i, kernel in enumerate(kernels):
+        flush = "false" if doubles or "double" in kernel else "true"
+        bound = (
+            f"bound_of_{kernel}" if kernel.partition("<")[0] in bounded else "cuda_on_cpu::kLimit"
+        )
         lines += [
+            f'extern "C" int bound_{i}() {{ return {bound}; }}',
             f'extern "C" const char* launch_{i}(const unsigned* sizes, size_t shared, unsigned seed, void** args) {{',
-            f"  return cuda_on_cpu::launch({kernel}, sizes, shared, seed, args);",
+            f"  return cuda_on_cpu::launch({kernel}, sizes, shared, seed, args, bound_{i}(), {flush});",
             "}",
             f'extern "C" int parameters_{i}(cuda_on_cpu::Parameter* out) {{',
             f"  return cuda_on_cpu::parameters({kernel}, out);",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ import numpy as np
 
 from gradlib.devices.cuda.kernels import FAMILIES, Module
 from gradlib.devices.numpy.namespace import NumpyBackend
-from tests.kernels.cxx import launchers, shared_object
+from gradlib.op.overlays import on
+from tests.kernels.cxx import arithmetic, launchers, shared_object
 
 HEADER = Path(__file__).parent / "cuda_on_cpu.h"
 FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
-    "-ffp-contract=off", "-fno-strict-aliasing", "-Wall", "-Wno-sign-compare", "-Wno-unknown-pragmas",
+    "-fno-strict-aliasing", "-Wall", "-Wno-sign-compare", "-Wno-unknown-pragmas",
 )  # fmt: skip
+AS_CUPY = os.environ.get("GRADLIB_ARITHMETIC") == "cupy"
+"""Whether kernels compute as those that CuPy compiles: what is small flushed to zero, products fused with sums."""
 FENCE = 64  # bytes on either side of an array
 
 
@@ -38,8 +42,9 @@ class Parameter(ctypes.Structure):
 
 def build(code: str, kernels: tuple[str, ...]) -> ctypes.CDLL:
     """CUDA C++ and its kernels, compiled as C++."""
-    text = "\n".join([f'#include "{HEADER.name}"', code, *launchers(kernels)])
-    path = shared_object("kernels/kernels", [text], FLAGS, [HEADER.parent], HEADER.read_text())
+    text = "\n".join([f'#include "{HEADER.name}"', code, *launchers(kernels, code)])
+    flags = (*FLAGS, *arithmetic(AS_CUPY))
+    path = shared_object("kernels/kernels", [text], flags, [HEADER.parent], HEADER.read_text())
     return ctypes.CDLL(str(path))
 
 
@@ -75,7 +80,7 @@ class HostLauncher:
         library, kernels = self.load(module, kernel)
         number = kernels.index(kernel)
         pointers = self._arguments(library, number, kernel, args)
-        sizes = (ctypes.c_uint * 6)(*_three(grid), *_three(block))
+        sizes = _sizes(grid, block)
         run = library[f"launch_{number}"]
         run.restype = ctypes.c_char_p
         self.seed = self.seed * 69069 % 2**32 + 1
@@ -86,6 +91,17 @@ class HostLauncher:
         for a in args:
             if isinstance(a, DeviceArray):
                 self._check_fences(kernel, a)
+
+    def refused(
+        self, module: Module, kernel: str, grid: Any, block: Any, shared: int = 0
+    ) -> str | None:
+        """Why a driver refuses a launch, if it does."""
+        library, kernels = self.load(module, kernel)
+        ask = library["cuda_on_cpu_refused"]
+        ask.restype = ctypes.c_char_p
+        bound = library[f"bound_{kernels.index(kernel)}"]()
+        problem = ask(_sizes(grid, block), ctypes.c_size_t(shared), ctypes.c_int(bound))
+        return problem and problem.decode()
 
     def _arguments(self, library: ctypes.CDLL, number: int, kernel: str, args: tuple) -> Any:
         wanted = (Parameter * 64)()
@@ -136,6 +152,10 @@ def _three(sizes: Any) -> tuple[int, ...]:
     return (*sizes, 1, 1)[:3]
 
 
+def _sizes(grid: Any, block: Any) -> Any:
+    return (ctypes.c_uint * 6)(*_three(grid), *_three(block))
+
+
 def value_of(a: Any, p: Parameter, where: str) -> Any:
     """A ctypes object with the bytes of an argument; TypeError if it does not fit the parameter."""
     if p.kind == b"p":
@@ -172,6 +192,7 @@ def resolve(code: str, kernel: str, options: tuple = ()) -> Any:
         given = [a if isinstance(a, np.ndarray) and a.dtype.names else _on_device(a) for a in args]
         launcher.launch(module, kernel, grid, block, tuple(given), shared)
 
+    run.refused = lambda *sizes: launcher.refused(module, kernel, *sizes)  # type: ignore[attr-defined]
     return run
 
 
@@ -183,6 +204,7 @@ class HostBackend(NumpyBackend):
     """The backend of the pretended device: NumPy's functions on `DeviceArray`s."""
 
     name = "host"
+    overlays = on("cuda")
 
     def __init__(self) -> None:
         self.launcher = HostLauncher()
@@ -227,6 +249,19 @@ class HostBackend(NumpyBackend):
         out = self.launcher.empty(shape, dtype)
         out[...] = np.zeros((), dtype)
         return out
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        """The product; half types as cuBLAS multiplies them, in float32 and rounded once."""
+        return self.convolution_product(a, b, wide=True).astype(a.dtype, copy=False)
+
+    def convolution_product(self, a: Any, b: Any, wide: bool = False) -> Any:
+        """The product; wide: of half types in float32."""
+        if not wide:
+            return self.matmul(a, b)
+        if a.dtype.itemsize == 2:
+            a, b = a.astype("f4"), b.astype("f4")
+        self.launcher.launched.append("matmul")
+        return self.put(np.matmul(np.asarray(a), np.asarray(b)))
 
     def asarray(self, value: Any, dtype: Any = None) -> Any:
         """A value on the device."""

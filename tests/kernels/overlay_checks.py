@@ -20,6 +20,9 @@ KINDS = {
     "bfloat16": gl.bfloat16,
 }
 DTYPES = tuple(KINDS)
+STORED = [(kind, kind) for kind in KINDS] + [("float16", "float32"), ("bfloat16", "float32")]
+"""What a normalisation takes and what its parameters are: half types may have float32 parameters."""
+NAMES = {kind.np: name for name, kind in KINDS.items()}
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 2e-5, "float64": 1e-11}
 
 
@@ -134,20 +137,23 @@ def check_vjp(
     needs=None,
     given: tuple = (True,),
 ) -> Any:
-    """The vjp overlay of op `name` against its formulas, run from what a recorded node keeps.
+    """The gradients of op `name` on the device against its formulas on NumPy, from what a recorded node keeps.
 
+    They come of the vjp overlay; of an op without one from its formulas, whose ops have forward overlays.
     given: which of the results have a gradient; those that are not named have none.
     """
     op = REGISTRY[name]
-    function = overlays.vjp_of(op)
-    assert function is not None, f"{name} has no vjp overlay"
     out = op.call(*args)
     first = out[0] if isinstance(out, tuple) else out
     n_out = first.grad_fn.n_out
     there = (*given, *[False] * (n_out - len(given)))
     grads = tuple([values(first.shape, 99 + k) if yes else None for k, yes in enumerate(there)])
-    found = run_vjp(device, function, first.grad_fn, grads, first.dtype, needs)
+    before = len(device.launcher.launched)
+    found = run_gradients(device, op, first.grad_fn, grads, first.dtype, needs)
     assert found is not NotImplemented, f"the vjp overlay of {name} refused {args}"
+    whole = all(a.numel() for a in (first, *args) if hasattr(a, "numel"))
+    if overlays.vjp_of(op) is None and whole and grads[0] is not None:
+        assert len(device.launcher.launched) > before, f"no kernel ran for the gradient of {name}"
     wide = op.call(*in_double(args))
     wide = wide[0] if isinstance(wide, tuple) else wide
     rounded = tuple(
@@ -166,12 +172,29 @@ def check_vjp(
             if op.elementwise and len(op.tensors) > 1
             else None
         )
-        close(formulas.sum_to(numpy(a), shape) if shape is not None else a, b, kind, factor)
+        found_here = formulas.sum_to(numpy(a), shape) if shape is not None else a
+        close(found_here, b, NAMES.get(own, kind), factor)
     return found
 
 
+def run_gradients(device, op, node, grads: Any, dtype, needs=None) -> Any:
+    """The gradients of `op` on the device: those of its vjp overlay, or else of its formulas."""
+    overlay = overlays.vjp_of(op)
+    if overlay is not None or op.vjp is not None:
+        return run_vjp(device, overlay or op.vjp.fn, node, grads, dtype, needs)
+    needs = needs or tuple(target is not None for target, _ in node.edges())
+    return tuple(
+        [
+            run_vjp(device, op.formulas[name].fn, node, grads, dtype, needs)
+            if need and name in op.formulas
+            else None
+            for name, need in zip(op.tensors, needs, strict=True)
+        ]
+    )
+
+
 def run_vjp(device, function, node, grads: Any, dtype, needs=None) -> Any:
-    """Call a vjp overlay with the values that `node` keeps, moved to the device.
+    """Call a vjp overlay, or a formula, with the values that `node` keeps, moved to the device.
 
     grads: one for each result, some of them None; or that of the first, if the others have none.
     """
@@ -193,10 +216,12 @@ def run_vjp(device, function, node, grads: Any, dtype, needs=None) -> Any:
 __all__ = [
     "DTYPES",
     "KINDS",
+    "STORED",
     "check_forward",
     "check_vjp",
     "close",
     "numpy",
+    "run_gradients",
     "run_vjp",
     "tensor",
     "values",

@@ -46,7 +46,7 @@ def test_forward(device, name, kind):
     run = overlays.forward_of(REGISTRY[name])
     given = [values(s, i).astype(KINDS[kind].np) for i, s in enumerate(shapes)]
     wanted = results(run(device, *(at(device, a, 0) for a in given), **attrs))
-    for start in (1, 2, 3):
+    for start in (1, 2, 3, 4):
         found = results(run(device, *(at(device, a, start) for a in given), **attrs))
         for a, b in zip(found, wanted, strict=True):
             np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=1e-3, atol=1e-5)

@@ -17,6 +17,7 @@ CASES = [
     ((2,), 7, 40, 16, 16),
     ((2, 3), 5, 5, 9, 33),
     ((1, 2), 70, 37, 5, 8),
+    ((2,), 67, 131, 16, 32),  # several turns of rows that lie for 16 bytes at once
 ]
 
 

@@ -72,6 +72,8 @@ def test_depthwise(device, kind, case):
     assert {k.partition("<")[0] for k in device.launcher.launched} <= {
         "conv_depthwise",
         "conv_depthwise_weight",
+        "sum_rows",  # the bias
+        "sum_parts",
     }
 
 
@@ -116,16 +118,55 @@ def test_strided_arguments(device):
 def test_what_the_formula_does(device, monkeypatch):
     # rows: DEV-26
     how = ((1, 1), (0, 0), (1, 1), 1)
-    for kind, kernel in (("float32", 1), ("float64", 1)):  # products of cuBLAS
-        x, w = tensor(values((2, 3, 4, 4)), kind), tensor(values((5, 3, kernel, kernel)), kind)
+    for kernel in (1, 2):
+        x, w = tensor(values((0, 3, 4, 4))), tensor(values((5, 3, kernel, kernel)))
         check_forward(device, "convolution", (x, w, None, *how), runs=False)
-    x, w = tensor(values((0, 3, 4, 4))), tensor(values((5, 3, 2, 2)))
-    check_forward(device, "convolution", (x, w, None, *how), runs=False)
     z = gl.from_numpy(values((1, 3, 4, 4)).astype(np.complex128))
     check_forward(device, "convolution", (z, z, None, *how), runs=False)
-    monkeypatch.setattr(precision, "_level", "high")  # on tensor cores
+    monkeypatch.setattr(precision, "_tf32_in_convolutions", True)  # on tensor cores
     x, w = tensor(values((2, 3, 4, 4)), "float32"), tensor(values((5, 3, 2, 2)), "float32")
     check_forward(device, "convolution", (x, w, None, *how), runs=False)
+
+
+ONE_BY_ONE = [
+    ((3, 2, 40), (2, 2, 1)),  # the weight's gradient is a sum of products of images
+    ((3, 8, 1, 2), (9, 8, 1, 1)),  # and one product of images that were moved together
+    ((1, 3, 5, 7), (4, 3, 1, 1)),
+    ((4, 3, 1), (5, 3, 1)),  # one position: a product of two matrices
+    ((2, 1, 3, 1, 2), (1, 1, 1, 1, 1)),
+]
+
+
+def one_by_one(shape):
+    """Stride, padding, dilation and groups of a convolution of an array of `shape`."""
+    n = len(shape) - 2
+    return (1,) * n, (0,) * n, (1,) * n, 1
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_one_by_one_is_a_product_of_cublas(device, kind):
+    # rows: DEV-26
+    for shape, weight in ONE_BY_ONE:
+        for bias in (True, False):
+            check_all(device, (shape, weight, *one_by_one(shape)), kind, bias)
+    names = {k.partition("<")[0] for k in device.launcher.launched}
+    assert names <= {"matmul", "add_bias", "sum_parts", "sum_rows", "sum_columns"}
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_one_by_one_reads_channels_last_in_place(device, kind):
+    # rows: DEV-26
+    x = tensor(values((2, 5, 3, 4)), kind).permute(0, 3, 1, 2)
+    w, b = tensor(values((6, 4, 1, 1), 1), kind), tensor(values((6,), 2), kind)
+    how = one_by_one(x.shape)
+    out = check_forward(device, "convolution", (x, w, b, *how), kind, factor=4)
+    assert out.transpose(0, 2, 3, 1).flags.c_contiguous
+    assert [k.partition("<")[0] for k in device.launcher.launched] == ["matmul", "add_bias"]
+    check_vjp(device, "convolution", (x, w, b, *how), kind, factor=8)
+    g = tensor(values((2, 5, 3, 6), 3), kind).permute(0, 3, 1, 2)
+    check_forward(device, "conv_grad_weight", (x, g, (1, 1), *how), kind, factor=8)
+    g = g.contiguous()  # only one of the two is channels last
+    check_forward(device, "conv_grad_weight", (x, g, (1, 1), *how), kind, factor=8)
 
 
 UNFOLD = [

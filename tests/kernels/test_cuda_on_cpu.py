@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from host_launcher import HostBackend
+from host_launcher import AS_CUPY, HostBackend
 
 from gradlib.devices.cuda.kernels import Module, source
 
@@ -65,7 +65,34 @@ template <typename T> __global__ void from_float(const float* x, T* y, int n) {
 template <typename T> __global__ void to_float(const T* x, float* y, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = x[i];
 }
+template <typename T> __global__ void arithmetic(const T* x, T* to) {
+  to[0] = x[0] * x[1] + x[2];
+  to[1] = x[3] * x[4];
+}
 __global__ void four(const float* x, float* out) { pack_of(out) = pack_of(x); }
+template <bool FLIPPED> __global__ void fragments(const float16* x, unsigned* out) {  // of a matrix [16, 16]
+  SHARED_MEMORY(float16, tile);
+  for (int i = threadIdx.x; i < 256; i += 32) tile[i] = x[i];
+  __syncwarp();
+  unsigned four[4];
+  load_four<FLIPPED>(four, tile + threadIdx.x % 16 * 16 + threadIdx.x / 16 * 8);
+  for (int i = 0; i < 4; ++i) out[i * 32 + threadIdx.x] = four[i];
+}
+template <int LATER, bool WAITED> __global__ void copies(const float* x, float* out) {  // two groups, and zeros
+  SHARED_MEMORY(float, line);
+  const int place = threadIdx.x * 4, all = blockDim.x * 4;
+  send(line + place, x + place, threadIdx.x == 1);
+  sent();
+  send(line + all + place, x + all + place, false);
+  sent();
+  arrived<LATER>();
+  __syncthreads();
+  for (int i = 0; i < 4; ++i) {
+    out[place + i] = line[(all - place - 4) + i];
+    out[all + place + i] = line[all + place + i];
+  }
+  if (WAITED) arrived<0>();
+}
 struct Pair { double a; int b; };
 __global__ void by_value(Pair pair, float x, double* out) { out[0] = pair.a * pair.b + x; }
 __global__ void grid_numbers(int* out) {
@@ -77,9 +104,10 @@ __global__ void grid_numbers(int* out) {
 KERNELS = [
     "scan", "collectives", "reverse<true>", "reverse<false>", "twice<true>", "twice<false>", "count", "uneven",
     "forgotten_lane", "beyond", "beyond_shared", "from_float<float16>", "from_float<bfloat16>", "to_float<float16>",
-    "to_float<bfloat16>", "by_value", "grid_numbers", "four",
+    "to_float<bfloat16>", "by_value", "grid_numbers", "four", "arithmetic<float>", "arithmetic<double>",
+    "fragments<false>", "fragments<true>", "copies<0, true>", "copies<1, true>", "copies<2, true>", "copies<1, false>",
 ]  # fmt: skip
-MODULE = Module("test machine", KERNELS, source("common.cuh") + CODE)
+MODULE = Module("test machine", KERNELS, source("common.cuh") + source("product.cuh") + CODE)
 
 
 def run(device: HostBackend, kernel: str, grid, block, *args, shared=0) -> None:
@@ -147,6 +175,34 @@ def test_mistakes_are_reported(device):
         run(device, "four", 1, 1, x[1:], x)
 
 
+@pytest.mark.parametrize("flipped", [False, True])
+def test_operands_of_tensor_cores(device, flipped):
+    # rows: DEV-26
+    x = np.arange(256, dtype=np.float16).reshape(16, 16)
+    out = device.zeros((4, 32), np.uint32)
+    kernel = f"fragments<{str(flipped).lower()}>"
+    run(device, kernel, 1, 32, device.put(x), out, shared=512)
+    got = np.ascontiguousarray(out).view(np.float16).reshape(4, 32, 2)
+    for i, matrix in enumerate((x[:8, :8], x[8:, :8], x[:8, 8:], x[8:, 8:])):
+        wanted = matrix.T if flipped else matrix
+        assert (got[i].reshape(8, 8) == wanted).all()  # lane l has elements 2 (l % 4) of row l / 4
+
+
+def test_copies_are_there_once_they_were_waited_for(device):
+    # rows: DEV-26
+    x = device.put(np.arange(512, dtype=np.float32))
+    line = np.arange(256.0)
+    line[4:8] = 0
+    want = line.reshape(64, 4)[::-1].ravel()
+    for later, first, second in ((0, True, True), (1, True, False), (2, False, False)):
+        out = device.empty(512, np.float32)
+        run(device, f"copies<{later}, true>", 1, 64, x, out, shared=2048)
+        assert (out[:256] == want).all() == first
+        assert (out[256:] == np.arange(256, 512)).all() == second
+    with pytest.raises(RuntimeError, match="ended without waiting for copies"):
+        run(device, "copies<1, false>", 1, 64, x, out, shared=2048)
+
+
 def test_arguments_must_fit_the_kernel(device):
     # rows: DEV-26
     x, out = device.zeros(32, np.float32), device.zeros(32, np.float16)
@@ -193,3 +249,15 @@ def test_half_types_convert_as_ieee_says(device, name, dtype):
         expected = x.astype(dtype).astype(np.float32)
         np.testing.assert_array_equal(np.asarray(narrow).astype(np.float32), expected)
         assert (np.signbit(np.asarray(narrow)) == np.signbit(expected))[x == x].all()
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_arithmetic_is_that_of_numpy_or_that_of_cupy(device, kind):
+    # rows: DEV-26
+    eps, small = np.finfo(kind).eps, np.finfo(kind).tiny / 4
+    x = device.put(np.array([1 + eps, 1 - eps / 2, -1, small, 1], kind))
+    to = device.put(np.ones(2, kind))
+    run(device, f"arithmetic<{'float' if kind == 'f4' else 'double'}>", 1, 1, x, to)
+    assert to[0] == (np.array(eps / 2 - eps * eps / 2, kind) if AS_CUPY else 0)
+    assert to[1] == (0 if AS_CUPY and kind == "f4" else small)
+    assert (np.array([small], kind) * 1)[0] == small  # the processor's mode is as it was

@@ -52,6 +52,18 @@ def test_padding_and_frequencies(device, deterministic):
     assert ("add_rows" in kernels) != deterministic
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_sums_of_half_types_are_rounded_once_and_need_no_order(device, kind):
+    # rows: DEV-26
+    for rows, width, count in ((3, 5, 700), (50, 8, 20), (400, 16, 90)):
+        weight, where = tensor(values((rows, width)), kind), numbers((count,), rows)
+        for padding in (-1, 1):
+            args = (weight, where, padding, False)
+            check_vjp(device, "embedding_op", args, kind)
+    kernels = {k.partition("<")[0] for k in device.launcher.launched}
+    assert kernels == {"claim_rows", "join_rows", "own_rows"}
+
+
 @pytest.mark.parametrize("dtype", [np.bool_, np.int16, np.float32, np.complex64, np.complex128])
 def test_rows_of_any_dtype(device, dtype):
     # rows: DEV-26
@@ -110,6 +122,9 @@ def test_an_index_out_of_range_stops_the_kernel(device, wrong):
             device, table, where, padding_idx=-1, scale_grad_by_freq=False
         ),
         lambda: overlays.forwards["embedding_grad"](device, table[:2], where, rows=4),
+        lambda: overlays.forwards["embedding_grad"](
+            device, table[:2].astype(np.float16), where, rows=4
+        ),
         lambda: overlays.forwards["gather"](device, table[:, 0].copy(), where, dim=0),
         lambda: overlays.forwards["gather_backward"](
             device, table[:2, 0].copy(), where, shape=(4,), dim=0

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from host_launcher import Parameter
+from test_nvrtc import LIMITED
 
 from gradlib.devices.cuda import fused, kernels
 from gradlib.devices.cuda.fused.batch_norm import _Channels
@@ -22,6 +23,7 @@ from gradlib.devices.cuda.kernels import (
 )
 from gradlib.op.declare import REGISTRY
 from gradlib.op.overlays import check, on
+from tests.kernels.cxx import BOUNDED
 
 overlays = on("cuda")
 
@@ -33,6 +35,10 @@ class Function:
 
     def __init__(self, name, calls):
         self.name, self.calls = name, calls
+
+    @property
+    def kernel(self):
+        return self  # of the current device
 
     def __call__(self, grid, block, args, shared_mem=0):
         self.calls.append((self.name, grid, block, args, shared_mem))
@@ -147,7 +153,27 @@ def test_parts_of_channels_fill_the_device():
     for shape, parts in (
         ((8, 64, 200, 200), 8),
         ((256, 64, 7, 7), 16),
-        ((4096, 1024), 32),
+        ((4096, 1024), 128),  # 8 blocks of 32 packs of channels
         ((2, 2048, 7, 7), 1),
     ):
         assert _Channels(np.empty(shape, np.float32)).launch()[0][1] == parts
+
+
+# -- what a block may be -----------------------------------------------------------------------------------------------
+
+
+def test_the_kernels_with_bounds_are_those_whose_registers_were_counted_for_less():
+    """NVRTC's test counts registers for 1024 threads, or for the bound; no device launches more than the bound."""
+    found = {match["name"] for m in kernels.FAMILIES.values() for match in BOUNDED.finditer(m.code)}
+    assert found == set(LIMITED)
+
+
+def test_a_block_beyond_the_bounds_of_its_kernel_is_refused(device):
+    module = kernels.FAMILIES["conv"]
+    for threads, refused in ((128, None), (256, "more threads than __launch_bounds__")):
+        why = device.launcher.refused(module, "conv_map<float>", 1, threads)
+        assert why == refused or refused in why
+    assert "1 to 1024 threads" in device.launcher.refused(module, "conv_map<float>", 1, (64, 32))
+    assert "too large" in device.launcher.refused(module, "conv_map<float>", (1, 1 << 16), 128)
+    one = kernels.FAMILIES["softmax"]
+    assert device.launcher.refused(one, "softmax<float, false, false>", 1, 1024) is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from nvrtc import compile_for
+from nvrtc import compile_for, ptx_of
 
 from gradlib.devices.cuda import fused
 from gradlib.devices.cuda.kernels import FAMILIES, MAX_BLOCK, OPTIONS, Module, folder
@@ -35,6 +37,28 @@ def test_family_compiles(family, architecture):
         assert need.registers * threads <= REGISTERS, f"{kernel}: {need}"
         assert need.shared <= SHARED, f"{kernel}: {need}"
         assert need.spilled <= SPILLED.get(kernel, 0), f"{kernel}: {need}"
+
+
+MOVES = {
+    "norm": {"norm<bfloat16, float, false, false>": (1, 1), "norm_grad<bfloat16, float, false, false>": (2, 1)},
+    "batch_norm": {
+        "batch_moments<bfloat16, false>": (1, 0), "batch_moments<float16, true>": (1, 0),
+        "batch_apply<bfloat16, float>": (1, 1), "batch_apply_grad<bfloat16, float>": (2, 1),
+    },
+    "softmax": {"softmax<bfloat16, false, false>": (1, 1)},
+    "reduce": {"sum_rows<bfloat16>": (1, 0), "sum_columns<bfloat16>": (1, 0)},
+    "conv": {"add_bias<bfloat16>": (1, 1)},
+}  # fmt: skip
+"""How many accesses of 16 bytes kernels have at least, reading and writing."""
+
+
+@pytest.mark.parametrize("family", MOVES)
+def test_half_types_are_moved_in_packs_of_16_bytes(family):
+    # rows: DEV-26
+    for kernel, (loads, stores) in MOVES[family].items():
+        text = ptx_of("compute_90", FAMILIES[family].code, kernel, OPTIONS)
+        assert len(re.findall(r"ld\.global(?:\.nc)?\.v4\.[ufb]32", text)) >= loads, kernel
+        assert len(re.findall(r"st\.global\.v4\.[ufb]32", text)) >= stores, kernel
 
 
 def test_every_source_is_a_family():

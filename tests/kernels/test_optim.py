@@ -10,6 +10,7 @@ from overlay_checks import DTYPES, KINDS, TOLERANCE, close, numpy, values
 
 import gradlib as gl
 from gradlib.devices.cuda.fused import optim as fused
+from gradlib.devices.cuda.fused.lists import TENSORS
 from gradlib.optim._elementwise import ElementwiseOptimizer
 
 FACTOR = {
@@ -107,7 +108,7 @@ def test_a_kernel_does_what_the_rule_says(device, kind, name, options):
 
 def test_more_tensors_than_a_table_holds(device):
     # rows: DEV-26
-    shapes = [(i % 7 * 300 + 1,) for i in range(fused.TENSORS * 2 + 5)]
+    shapes = [(i % 7 * 300 + 1,) for i in range(TENSORS * 2 + 5)]
     params, exact = arrays(device, "float64", 0, shapes)
     grads, exact_grads = arrays(device, "float64", 50, shapes)
     fused.step(device, "sgd", params, grads, [], (), {"lr": 0.5})

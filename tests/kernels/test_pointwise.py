@@ -140,6 +140,11 @@ SPECIAL = np.array(
 )
 
 
+CANCELS = {"special_erfcx": 3e-16}
+"""What may be left where two terms of about 1 cancel in a gradient (2 x erfcx(x) - 2 / sqrt(pi) at 1e300): on a GPU the
+product is fused with the difference and so is not rounded, and what remains is the rounding error of the other term."""
+
+
 def special_cases(found):
     """(op, tensors of special values, attributes), one for each op of one or two arguments."""
     grids = {1: [SPECIAL], 2: [a.reshape(-1) for a in np.meshgrid(SPECIAL, SPECIAL)]}
@@ -175,7 +180,8 @@ def test_gradients_at_special_values(device, everything):
             found = run_vjp(device, overlays.vjp_of(op), out.grad_fn, g, gl.float64)
         for a, b in zip(found, expected, strict=True):
             if b is not None:
-                np.testing.assert_allclose(numpy(a), b, rtol=1e-8, atol=1e-300, err_msg=op.name)
+                atol = CANCELS.get(op.name, 1e-300)
+                np.testing.assert_allclose(numpy(a), b, rtol=1e-8, atol=atol, err_msg=op.name)
 
 
 @pytest.mark.parametrize(
@@ -235,15 +241,30 @@ def test_only_what_is_needed(device):
     assert len(kernels) == 3
 
 
-def test_one_pass_is_left_to_the_formula(device):
+def test_one_operation_is_for_arrays_that_lie_side_by_side(device):
     # rows: DEV-26
-    a, b = tensor(values((3,))), tensor(values((3,)), grad=False)
+    a, b = tensor(values((3, 4))), tensor(values((3, 4), 1), grad=False)
+    check_vjp(device, "mul", (a, b))
     out = gl.mul(a, b)
-    found = run_vjp(device, overlays.vjp_of(REGISTRY["mul"]), out.grad_fn, np.ones(3), gl.float64)
-    assert found is NotImplemented
-    check_forward(device, "relu", (a,), runs=False)
-    assert overlays.forward_of(REGISTRY["exp"]) is None and overlays.forward_of(REGISTRY["matmul_op"] if "matmul_op"
-        in REGISTRY else REGISTRY["cat"]) is None  # fmt: skip
+    columns = np.ones((4, 3)).T
+    vjp = overlays.vjp_of(REGISTRY["mul"])
+    assert run_vjp(device, vjp, out.grad_fn, columns, gl.float64) is NotImplemented
+    check_forward(device, "exp", (a,))
+    check_forward(device, "exp", (a.t(),), runs=False)
+    check_forward(device, "add", (a, b[0]), runs=False)
+    check_forward(
+        device, "relu", (a,), runs=False
+    )  # its formula is more than a function of the library
+    # what gives an argument back, and what no kernel of floating numbers computes
+    check_vjp(device, "exp", (a,))
+    out = gl.add(a, b)
+    assert (
+        run_vjp(device, overlays.vjp_of(REGISTRY["add"]), out.grad_fn, np.ones((3, 4)), gl.float64)
+        is NotImplemented
+    )
+    assert (
+        overlays.forward_of(REGISTRY["eq"]) is None and overlays.forward_of(REGISTRY["cat"]) is None
+    )
 
 
 def test_dtypes_that_kernels_do_not_take(device):
@@ -258,7 +279,7 @@ def test_dtypes_that_kernels_do_not_take(device):
 
 def test_an_attribute_that_always_changes_does_not_compile_for_ever(device):
     # rows: DEV-26
-    overlay = ForwardOverlay(REGISTRY["leaky_relu"], "limited")
+    overlay = ForwardOverlay(REGISTRY["leaky_relu"]).function
     recorder = SimpleNamespace(
         launcher=Recorder(), empty=device.empty, empty_like=device.empty_like
     )

@@ -8,20 +8,20 @@ from host_launcher import resolve
 from test_optim import CASES
 
 import gradlib as gl
-from gradlib.devices.cuda.kernels import CupyLauncher
+from gradlib.amp.autocast_mode import lowered
 from tests.simulated_cuda import kernels, simulated
 
 
 @pytest.fixture(params=[None, 1, 2], ids=["eager", "late", "later"])
 def launched(request, monkeypatch):
     """The kernels that were launched on a simulated device that has them; a seed makes work late."""
-    found, launch = [], CupyLauncher.launch
+    found, launch = [], kernels.Function.__call__
 
-    def record(self, module, kernel, *args, **kwargs):
-        found.append(kernel.partition("<")[0])
-        launch(self, module, kernel, *args, **kwargs)
+    def record(self, *args, **kwargs):
+        found.append(self.name.partition("<")[0])
+        launch(self, *args, **kwargs)
 
-    monkeypatch.setattr(CupyLauncher, "launch", record)
+    monkeypatch.setattr(kernels.Function, "__call__", record)
     monkeypatch.setattr(kernels, "resolvers", [*kernels.resolvers, resolve])
     with simulated(request.param):
         yield found
@@ -146,3 +146,52 @@ def test_clipping(launched, norm_type):
         launched.count("norm_total") == (3 if norm_type != 3.0 else 0)
         and launched.count("clip") == 3
     )
+
+
+@pytest.mark.parametrize("dtype", [gl.float16, gl.bfloat16])
+def test_parameters_are_cast_together_under_autocast(launched, dtype):
+    # rows: DEV-26
+    def model():
+        gl.manual_seed(0)
+        layers = [gl.nn.Linear(3, 5), gl.nn.Conv2d(2, 4, 3), gl.nn.Linear(5, 3)]
+        return gl.nn.ModuleList(layers).cuda().to(memory_format=gl.channels_last)
+
+    def casts_of(layers, change=None):
+        """What the parameters became in a block, the kernels that were launched for it, and the nodes."""
+        before = len(launched)
+        with gl.autocast("cuda", dtype=dtype):
+            found = []
+            for k, p in enumerate(layers.parameters()):
+                if change is not None and k == 2:
+                    change(layers)
+                found.append(lowered(p))
+        return found, [k for k in launched[before:] if k.startswith("cast")]
+
+    layers = model()
+    alone, kernels = casts_of(layers)
+    assert kernels == ["cast"] * 5  # the weight in channels last goes the library's way
+    together, kernels = casts_of(layers)
+    assert kernels == ["cast_list"]
+    for a, b, p in zip(alone, together, layers.parameters()):
+        assert a.dtype is b.dtype is dtype and a.stride() == b.stride() == p.stride()
+        assert gl.equal(a.view(gl.int16), b.view(gl.int16))
+        (grad,) = gl.autograd.grad(b.float().sum(), p)
+        assert grad.dtype is gl.float32 and gl.equal(grad, gl.ones_like(p))
+    orders = [t.grad_fn._sequence_nr() for t in together]
+    assert orders == sorted(orders)
+
+    def change(layers):
+        with gl.no_grad():
+            for p in layers.parameters():
+                p.mul_(2)
+
+    changed, kernels = casts_of(layers, change)
+    assert kernels == ["cast_list", "cast", "cast", "cast"]
+    for a, b in zip(changed[2:], together[2:]):
+        assert gl.equal(a, b * 2)
+    other = model()  # another model is another group
+    assert casts_of(other)[1] == ["cast"] * 5 and casts_of(other)[1] == ["cast_list"]
+    small = other[:1]  # a block that ends early
+    assert casts_of(small)[1] == ["cast_list"] and casts_of(small)[1] == ["cast_list"]
+    with gl.autocast("cuda", dtype=dtype, cache_enabled=False):
+        assert lowered(other[0].weight) is not lowered(other[0].weight)

@@ -198,3 +198,22 @@ def test_results_into_a_given_tensor(name):
     x, out = gl.randn(3), gl.empty(3)
     assert getattr(F, name)(x, out=out) is out
     np.testing.assert_array_equal(out.numpy(), getattr(F, name)(x).numpy())
+
+
+@pytest.mark.parametrize("kind", [gl.float64, gl.bfloat16])
+def test_a_normalisation_with_a_bias_alone_has_gradients(kind):
+    stored = gl.float32 if kind is gl.bfloat16 else kind
+    norms = [
+        lambda x, b: F.batch_norm(x, None, None, None, b, training=True),
+        lambda x, b: F.layer_norm(x, (4,), None, b),
+        lambda x, b: F.group_norm(x, 2, None, b),
+    ]
+    for norm in norms:
+        x, b = gl.randn(5, 4).to(kind).requires_grad_(), gl.zeros(4, dtype=stored)
+        b.requires_grad_()
+        dx, db = gl.autograd.grad(norm(x, b).square().sum(), (x, b), create_graph=True)
+        wanted = 2 * norm(x, b).sum(0).detach()
+        assert gl.allclose(db.to(kind), wanted, atol=0.1 if kind is gl.bfloat16 else 1e-12)
+        assert dx.dtype is kind and db.dtype is stored
+        (second,) = gl.autograd.grad(db.sum(), b)
+        assert second.tolist() == [10.0] * 4

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import gradlib as gl
+from gradlib.devices.numpy import blas
 from gradlib.devices.numpy import softmax as softmax_kernels
 from gradlib.op.declare import REGISTRY
 from gradlib.op.overlays import off, on
 from gradlib.op.write_traced import specialize
+from gradlib.tape.sparse import COO, Pattern
 
 pytestmark = pytest.mark.host  # NumPy's kernels
 
@@ -46,6 +48,20 @@ class Maker:
         return made.requires_grad_(requires_grad)
 
 
+def scattered(rows: int, cols: int, count: int, coalesced: bool = True) -> Pattern:
+    """Places of a matrix at random, in order if `coalesced`, else with some twice."""
+    drawn = np.random.default_rng(1).choice(rows * cols, count, replace=not coalesced)
+    keys = np.sort(drawn) if coalesced else drawn
+    return Pattern(COO, (rows, cols), np.stack(np.divmod(keys, cols)), coalesced)
+
+
+def transposed(pattern: Pattern) -> Pattern:
+    KEPT.append(pattern)  # a transposed pattern knows its origin as long as that lives
+    return pattern.transposed(0, 1)
+
+
+KEPT: list[Pattern] = []
+
 # Arguments for which kernels go in blocks, of rows and columns that are long, or find nothing in the way.
 LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     "softmax": lambda t: [(t(70, 600), 1), (t(70, 600), 0), (t(2, 70000), 1), (t(5, 40, 300), 1)],
@@ -53,8 +69,25 @@ LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     "scaled_dot_product_attention_op": lambda t: [
         (t(2, 3, 300, 16), t(2, 3, 280, 16), t(2, 3, 280, 8), None, False, 0.25),
         (t(2, 3, 300, 16), t(2, 3, 300, 16), t(2, 3, 300, 8), None, True, 0.25),
+        (t(2, 3, 150, 16), t(2, 3, 90, 16), t(2, 3, 90, 8), None, True, 0.25),  # keys end first
+        (t(3, 90, 16), t(3, 150, 16), t(3, 150, 8), None, True, 0.25),  # some keys nobody looks at
+        (
+            t(3, 70, 16),
+            t(3, 150, 16),
+            t(3, 150, 8),
+            None,
+            False,
+            5.0,
+        ),  # too large for exp as they are
         (t(2, 40, 8), t(2, 50, 8), t(2, 50, 8), t(40, 50), False, 0.5),
+        (t(2, 70, 8), t(2, 90, 8), t(2, 90, 8), t(70, 1, requires_grad=False) > 0, False, 0.5),
         (t(40, 3, 4), t(40, 5, 4), t(40, 5, 4), t(3, 5, requires_grad=False) > 0.5, False, 0.5),
+    ],
+    "linear": lambda t: [
+        (t(400, 24), t(400, 24), t(400)),
+        (t(4, 100, 24), t(400, 24), t(400)),
+        (t(4, 100, 24), t(400, 24), None),
+        (t(10_000), t(20, 10_000), t(20)),
     ],
     "lstm_step": lambda t: [(t(300, 80), t(300, 20))],
     "gru_step": lambda t: [(t(300, 60), t(300, 60), t(300, 20))],
@@ -134,6 +167,11 @@ LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
         ),
     ],
 }
+LARGE["sparse_mm"] = lambda t: [
+    (t(500), t(400, 30), scattered(300, 400, 500)),
+    (t(500), t(400, 30), transposed(scattered(400, 300, 500))),
+    (t(500), t(400, 1), scattered(300, 400, 500, coalesced=False)),
+]
 LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 
@@ -252,3 +290,48 @@ def test_an_overlay_asks_only_for_what_is_saved():
     table.vjp("softmax")(lambda F, g, self: (g,))
     with pytest.raises(TypeError, match="overlay of softmax asks for"):
         table.vjp_of(REGISTRY["softmax"])
+
+
+def test_a_bias_is_added_by_the_product_itself(monkeypatch):
+    """Where the result is large, and only there; NumPy's wheels bring the library that can."""
+    added = []
+    gemm = blas._gemm(np.dtype("f4"))
+    assert gemm is not None
+    monkeypatch.setattr(
+        blas, "_gemm", lambda d: lambda *given: added.append(given[3:6]) or gemm(*given)
+    )
+    x, w, b = gl.ones(3, 200, 64), gl.ones(300, 64), gl.arange(300.0)
+    assert gl.nn.functional.linear(x, w, b).tolist() == [[[64.0 + i for i in range(300)]] * 200] * 3
+    assert added == [(600, 300, 64)]
+    gl.nn.functional.linear(x[0, :4], w, b)
+    assert gl.equal(gl.nn.functional.linear(x.mT.contiguous().mT, w, b)[0, 0], b + 64)
+    assert len(added) == 1
+
+
+def test_without_a_library_to_call_linear_is_numpys(monkeypatch):
+    monkeypatch.setattr(blas, "_gemm", lambda d: None)
+    out = gl.nn.functional.linear(gl.ones(600, 64), gl.ones(300, 64), gl.arange(300.0))
+    assert out.tolist() == [[64.0 + i for i in range(300)]] * 600
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0, 1e4])
+def test_attention_of_scores_of_any_size(size):
+    """Those that exp takes as they are, and those that it does not: against float64."""
+    random = np.random.default_rng(2)
+    q, k, v = (random.standard_normal((2, 3, 130, 8)) for _ in range(3))
+    q *= size / np.linalg.norm(q, axis=-1, keepdims=True)
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    exact = [gl.from_numpy(a).requires_grad_() for a in (q, k, v)]
+    single = [a.detach().float().requires_grad_() for a in exact]
+    attention = gl.nn.functional.scaled_dot_product_attention
+    with off():
+        wanted = attention(*exact, is_causal=True, scale=1.0)
+    found = attention(*single, is_causal=True, scale=1.0)
+    # a score of 60 is known to 4e-6, and so is what exp makes of it
+    close = {"rtol": 0, "atol": 2e-6 * max(1.0, size)}
+    np.testing.assert_allclose(found.detach().double(), wanted.detach(), **close)
+    wanted.sum().backward()
+    found.sum().backward()
+    for a, b in zip(single, exact, strict=True):
+        scale = max(1.0, float(b.grad.abs().max()))
+        np.testing.assert_allclose(a.grad.double() / scale, b.grad / scale, **close)

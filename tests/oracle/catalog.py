@@ -43,7 +43,7 @@ DIFFERENCES = {
         "[inf] ours", "exp(-y * x) overflows in PyTorch, also to nan gradients; the loss itself is a small number"),
     "conj": ("a view of the input", "NumPy and CuPy have no lazy conjugate: it is computed at once, a copy"),
     "complex": ("got Half and Half", "NumPy and CuPy have no complex32"),
-    "chalf": ("'chalf'", "NumPy and CuPy have no complex32"),
+    "chalf": ("no complex32", "NumPy and CuPy have no complex32"),
     "bernoulli": ("requires_grad True", "a draw is not a differentiable function of its probability: documented rule"),
     # and where the mean is a number, PyTorch does not always resize `out`
     "normal": ("ours ", "a draw is not a differentiable function of its moments: documented rule"),

@@ -67,7 +67,7 @@ def _copy_operands(tree: ast.Module) -> None:
                 node.value = _call("__copied", node.value)
             case ast.Assign(targets=[ast.Subscript()]):
                 node.value = _call("__copied", node.value)
-            case ast.Call() if _in_place(node):
+            case ast.Call() if _in_place(node) or any(k.arg == "out" for k in node.keywords):
                 node.args = [_call("__copied", a) for a in node.args]
 
 
@@ -143,6 +143,8 @@ def _written(statement: ast.stmt) -> Iterator[ast.expr]:
     for node in _walk(statement):
         if _in_place(node):
             yield node.func.value
+        elif isinstance(node, ast.Call) and any(k.arg == "inplace" for k in node.keywords):
+            yield from node.args[:1]
         elif isinstance(node, ast.AugAssign):
             yield node.target
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
@@ -191,10 +193,32 @@ def _compose(tree: ast.Module) -> None:
             node.keywords = []
             fresh = _call("__" + short, _call("__copied", node.args[0]))
             node.func, node.args = ast.Attribute(node.args[0], "copy_", ast.Load()), [fresh]
-        elif name.startswith(("F.", "torch.nn.functional.", "nn.")) and re.search(
-            rf"\b__{short}\b", COMPOSED
-        ):
+        elif not short.isidentifier() or not re.search(rf"\b__{short}\b", COMPOSED):
+            continue
+        elif name.startswith(("F.", "torch.", "nn.")):
             node.func = ast.Name("__" + short, ast.Load())
+        elif short in ("select_scatter", "addcmul"):
+            node.args.insert(0, node.func.value)
+            node.func = ast.Name("__" + short, ast.Load())
+
+
+def _copied_back(tree: ast.Module) -> None:
+    """x.asinh_() becomes x.copy_(__copied(x).asinh())."""
+    for node in _walk(tree):
+        if _method(node) in ("asinh_", "acosh_", "atanh_"):
+            made = ast.Attribute(
+                _call("__copied", node.func.value), node.func.attr[:-1], ast.Load()
+            )
+            node.func, node.args = (
+                ast.Attribute(node.func.value, "copy_", ast.Load()),
+                [ast.Call(made, [], [])],
+            )
+
+
+def _after_gradients(tree: ast.Module) -> None:
+    for node in _walk(tree):
+        if _method(node) == "register_post_accumulate_grad_hook":
+            node.args = [_call("__after", *node.args)]
 
 
 def _positive_zeros(tree: ast.Module) -> None:
@@ -234,6 +258,15 @@ def _made_anew(tree: ast.Module) -> None:
     Change().visit(tree)
 
 
+def _row_major(tree: ast.Module) -> None:
+    """x.stride() becomes that of a copy of x, row by row."""
+    for node in _walk(tree):
+        if _method(node) in ("stride", "is_contiguous"):
+            clone = ast.parse("x.clone(memory_format=torch.contiguous_format)", mode="eval").body
+            assert isinstance(clone, ast.Call) and isinstance(clone.func, ast.Attribute)
+            clone.func.value, node.func.value = node.func.value, clone
+
+
 def _pack_copies(tree: ast.Module) -> None:
     """Hooks of saved tensors that keep the tensor itself keep a copy."""
     for node in _walk(tree):
@@ -243,6 +276,8 @@ def _pack_copies(tree: ast.Module) -> None:
             pack = node.args[0]
             if isinstance(pack.body, ast.Tuple):
                 pack.body.elts[0] = _call("__copied", pack.body.elts[0])
+            else:
+                pack.body = _call("__copied", pack.body)
 
 
 def _own_gradients(tree: ast.Module) -> None:
@@ -276,7 +311,8 @@ COPIED = """def __copied(t):
 DENSE = """def __dense(found, fresh):
     if isinstance(found, torch.Tensor):
         fresh = fresh or 0 in found.stride()
-        return found.clone(memory_format=torch.contiguous_format) if fresh else found
+        with torch.inference_mode(found.is_inference()):
+            return found.clone(memory_format=torch.contiguous_format) if fresh else found
     return type(found)(__dense(f, fresh) for f in found) if isinstance(found, (list, tuple)) else found
 def __densely(transform, fresh):
     def made(*args, **kwargs):
@@ -286,6 +322,7 @@ def __densely(transform, fresh):
 vmap = __densely(vmap, False)
 jacrev, jacfwd, hessian = [__densely(t, True) for t in (jacrev, jacfwd, hessian)]
 """
+OF_ONE = DENSE.replace("0 in found.stride()", "1 in found.shape")
 ROW_MAJOR = DENSE.replace("(vmap, False)", "(vmap, True)")
 SAVED_COPIES = (
     COPIED
@@ -304,6 +341,15 @@ def __hardswish(x):
     return x * __hardsigmoid(x)
 def __silu(x):
     return x * torch.sigmoid(x)
+def __select_scatter(x, y, dim, index):
+    return x.slice_scatter(y.unsqueeze(dim), dim, index, index + 1)
+def __addcmul(x, y, z, value=1):
+    return x + y * z * value
+def __where(c, x, y):
+    if not isinstance(y, torch.Tensor):
+        return torch.where(c, x, y)
+    kind = (x + y).dtype
+    return torch.where(c, x.to(kind), y.to(kind))
 def __layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
     dims = tuple(range(-len(shape), 0))
     d = x - x.mean(dims, keepdim=True)
@@ -316,6 +362,9 @@ def __of(module, forward):
     return type(module.__name__, (module,), {'forward': forward})
 __LayerNorm = lambda *args: __of(nn.LayerNorm, lambda m, x: __layer_norm(x, args, m.weight, m.bias, m.eps))(*args)
 __InstanceNorm1d = lambda *args: __of(nn.InstanceNorm1d, lambda m, x: __instance_norm(x))(*args)
+"""
+AFTER = """def __after(hook):
+    return lambda p: None if p.grad is None else hook(p)
 """
 ROOTED = """__anchor = D(1, rg=True)
 def __rooted(root):
@@ -342,14 +391,14 @@ ANCHORED = (
 )
 
 REWRITES: tuple[Rewrite, ...] = (
-    Rewrite("the tangent of an in-place op that reads what it writes is that of the old value",
-            FORWARD, "value|logged", _copy_operands, COPIED),
-    Rewrite("addmm_ and its kin read the old value, PyTorch's what they have already written",
-            r"add(mm|mv|r|bmm)_\(", "value", _copy_operands, COPIED),
+    Rewrite("an in-place op that reads what it writes reads the old value, and so does its tangent",
+            r"_\(|[-+*/%]=|\] =|out=", "value|logged", _copy_operands, COPIED),
     Rewrite("results of vmap have entries of their own, and a Jacobian is a tensor of its own",
             TRANSFORMS, "value|logged|more than one element|is being modified inplace|single memory location|has:|leaf|"
             "requires? grad|requires_grad|view size is not",
             _nothing, DENSE),
+    Rewrite("what does not depend on a batch of one has a place of its own, too",
+            r"vmap\(.*in_dims=\([^)]*None", "value", _nothing, OF_ONE),
     Rewrite("how the results of transforms lie in memory decides whether what is made of them shares it",
             rf"(?s)({TRANSFORMS}).*(\.(ravel|reshape|flatten|contiguous|as_strided|long|\w*stride|view\w*)\()",
             "value|logged|shape mismatch|last dimension with stride|out of bounds", _nothing, ROW_MAJOR, either=True),
@@ -372,20 +421,30 @@ REWRITES: tuple[Rewrite, ...] = (
             "hardsigmoid|hardswish|silu", "value", _compose, COMPOSED),
     Rewrite("derivatives of a normalisation, and that of equal numbers, are the mathematical ones",
             "_norm|Norm", "value", _compose, COMPOSED),
+    Rewrite("strides of what a transform returns are those of how it was made",
+            rf"(?s)({TRANSFORMS}).*\.(stride|is_contiguous)\(", "logged", _row_major, either=True),
+    Rewrite("the gradient of select_scatter inside vmap counts once",
+            "select_scatter", "value", _compose, COMPOSED),
+    Rewrite("an entry of no dimensions promotes beside a 0-dim tensor of a wider dtype, too, and so does a tangent",
+            r"where|addcmul", "dtype", _compose, COMPOSED),
+    Rewrite("asinh_, acosh_ and atanh_ have a gradient", r"a(sin|cos|tan)h_\(", "", _copied_back, COPIED),
+    Rewrite("a post-accumulate hook is not called where nothing was accumulated", "post_accumulate", "logged|grad",
+            _after_gradients, AFTER),
     Rewrite("the remainder 0 has the sign of the divisor, as documented", "%", "value", _positive_zeros, either=True),
     Rewrite("the result of a layer or of einsum is no view, and what overlaps itself has a tangent that does not",
             r"net|linear|einsum|unfold", "", _own_memory, COPIED),
     Rewrite("how a result lies in memory decides whether another shape of it is a view",
             r"\.(contiguous|ravel|reshape|flatten)\(", "value", _made_anew, COPIED, either=True),
     Rewrite("hooks of saved tensors that keep the tensor itself see what is written to it",
-            "saved_tensors_hooks|save_on_cpu", "value", _pack_copies, SAVED_COPIES, open=True),
+            "saved_tensors_hooks|save_on_cpu", "value|ended", _pack_copies, SAVED_COPIES, open=True),
     Rewrite("what is written to through .data or detach() changes a gradient only where that was saved",
             r"\.data\b|detach\(\)", "value", _keep_all, COPIED, open=True),
     Rewrite("gradients that are asked for do not share memory",
-            r"autograd\.grad\(", "value|require grad|retain|does not require", _own_gradients, OWN_GRADIENTS,
+            r"autograd\.grad\(", "value|logged|require grad|retain|does not require", _own_gradients, OWN_GRADIENTS,
             either=True),
     Rewrite("the backward pass is none that autocast concerns",
             r"(?s)autocast\(.*(backward|grad)", "value", _no_autocast),
     Rewrite("PyTorch refuses to write to a view until somebody has asked for its grad_fn",
-            r"_\(|\] [-+*/]?=|[-+*/]=", "PyTorch: a leaf Variable that requires grad is being used", _look_at_written),
+            r"_\(|\] [-+*/]?=|[-+*/]=|inplace", "PyTorch: a leaf Variable that requires grad is being used",
+            _look_at_written),
 )  # fmt: skip

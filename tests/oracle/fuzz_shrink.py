@@ -61,6 +61,15 @@ def without_try(program: str) -> str:
 
 def each_without_try(program: str) -> Iterator[str]:
     """The program with the body of one of its `try` statements in its place, for each of them."""
+    return _each_try(program, lambda statement: statement.body)
+
+
+def each_try_dropped(program: str) -> Iterator[str]:
+    """The program without one of its `try` statements, for each of them."""
+    return _each_try(program, lambda statement: [ast.Pass()])
+
+
+def _each_try(program: str, instead: Callable[[ast.Try], list[ast.stmt]]) -> Iterator[str]:
     count = sum(isinstance(node, ast.Try) for node in ast.walk(ast.parse(program)))
     for wanted in range(count):
         tree, seen = ast.parse(program), 0
@@ -68,9 +77,15 @@ def each_without_try(program: str) -> Iterator[str]:
             for k, statement in enumerate(list(body)):
                 if isinstance(statement, ast.Try):
                     if seen == wanted:
-                        body[k : k + 1] = statement.body
+                        body[k : k + 1] = instead(statement)
                     seen += 1
         yield _text(tree)
+
+
+def until(program: str, line: int) -> str:
+    """The program up to the statement in which `line` is."""
+    tree = ast.parse(program)
+    return _text(ast.Module([s for s in tree.body if s.lineno <= line], []))
 
 
 def _text(tree: ast.AST) -> str:

@@ -98,7 +98,7 @@ class Pair:
             g = self.draw(tuple(p.shape))
             if self.name == "SparseAdam":
                 g[step % g.shape[0]] = 0
-                p.grad, o.grad = g.to_sparse(1), self.mine(g)
+                p.grad, o.grad = g.to_sparse(1), self.mine(g).to_sparse(1)
             else:
                 p.grad, o.grad = g, self.mine(g)
 

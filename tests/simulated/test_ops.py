@@ -11,6 +11,7 @@ from gradlib.autograd import forward_ad
 from gradlib.op.declare import REGISTRY
 from gradlib.op.inplace import inplace
 from gradlib.tape.arrays import backend_for
+from tests.simulated_cuda import CUDARuntimeError
 
 ALL = sorted(set(REGISTRY) - {"to_device"})  # copies between devices: test_device.py
 DIFFERENTIABLE = [name for name in ALL if REGISTRY[name].differentiable]
@@ -70,11 +71,23 @@ def results_of(op, args: tuple) -> list:
 
 
 def attempt(fn) -> tuple[list | None, str]:
-    """What `fn` returns, or None and the text of the exception it raised."""
+    """What `fn` returns, or None and the text of the exception it raised; a fault of the device is no refusal."""
     try:
         return fn(), ""
     except Exception as exc:
+        if is_of_the_device(exc):
+            raise
         return None, str(exc)
+
+
+def is_of_the_device(error: BaseException | None) -> bool:
+    """Whether CUDA itself raised an exception, or what it was raised from: CuPy's errors, the stand-in's, `gemm`'s."""
+    while error is not None:
+        ours = isinstance(error, CUDARuntimeError) or str(error).startswith("CUDA error")
+        if ours or type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def agree(here, there) -> tuple[list, list] | None:

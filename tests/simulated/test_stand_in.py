@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.simulated_cuda import api, kernels, machine
+from tests.cupy_on_cpu.children import in_child
+from tests.simulated_cuda import CUDARuntimeError, api, kernels, machine
 from tests.simulated_cuda.linalg import errstate
 
 
@@ -172,3 +173,72 @@ def test_kernels_are_functions_registered_by_tests(cuda, monkeypatch):
     a = cuda.ones(3)
     module.get_function("scale")((1,), (32,), (a, np.float64(3)))
     assert a.tolist() == [3.0] * 3
+
+
+# -- it fails as a driver does -----------------------------------------------------------------------------------------
+
+
+def stop(grid, block, args, shared_mem):
+    raise RuntimeError("stop: __trap()")
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    monkeypatch.setitem(kernels.launchers, "stop", stop)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2])
+def test_a_fault_of_a_kernel_is_told_late_and_stays(lazy_cuda, kernel, seed):
+    with lazy_cuda(seed) as cupy:
+        x = cupy.ones(3)
+        cupy.RawKernel("", "stop")((1,), (1,), (x,))  # has succeeded
+        y = x + 1
+        with pytest.raises(CUDARuntimeError, match="cudaErrorLaunchFailure: stop: __trap"):
+            y.get()
+        for call in (
+            x.get,
+            lambda: x + 1,
+            cupy.cuda.runtime.deviceSynchronize,
+            cupy.cuda.Stream,
+            cupy.cuda.Event().record,
+            lambda: cupy.RawKernel("", "stop")((1,), (1,), (x,)),
+        ):
+            with pytest.raises(CUDARuntimeError, match="cudaErrorLaunchFailure: stop: __trap"):
+                call()
+    with lazy_cuda(seed) as cupy:  # another machine
+        assert cupy.ones(2).get().tolist() == [1, 1]
+
+
+def test_a_launch_that_waits_is_told_itself(cuda, kernel, monkeypatch):
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    with pytest.raises(CUDARuntimeError, match="stop: __trap"):
+        cuda.RawKernel("", "stop")((1,), (1,), (cuda.ones(3),))
+
+
+def test_a_launch_that_is_refused_does_no_harm(cuda, monkeypatch):
+    def run(grid, block, args, shared_mem):
+        args[0][...] = 5
+
+    run.refused = lambda grid, block, shared: "a block too large" if block[0] > 64 else None
+    monkeypatch.setitem(kernels.launchers, "run", run)
+    x = cuda.ones(3)
+    with pytest.raises(CUDARuntimeError, match="cudaErrorInvalidValue: run: a block too large"):
+        cuda.RawKernel("", "run")((1,), (128,), (x,))
+    cuda.RawKernel("", "run")((1,), (64,), (x,))
+    assert x.get().tolist() == [5, 5, 5]
+
+
+def test_no_call_works_in_a_forked_child(cuda):
+    x = cuda.ones(3)
+
+    def answers():
+        found = []
+        for call in (x.get, lambda: x + 1, lambda: cuda.zeros(3), cuda.cuda.runtime.getDeviceCount):
+            try:
+                found.append(str(call()))
+            except CUDARuntimeError as error:
+                found.append(str(error))
+        return found
+
+    assert in_child(answers) == ["cudaErrorInitializationError: initialization error"] * 4
+    assert x.get().tolist() == [1, 1, 1]

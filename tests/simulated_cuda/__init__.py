@@ -97,7 +97,10 @@ def _forget_backend(fuses: bool) -> None:
 
     backend._backend = shared.cuda = None
     write_device.forget_device_code()
-    for kind in [k for k in backends._BY_TYPE if k is not np.ndarray]:
+    # not those of the meta device
+    for kind in [
+        k for k in backends._BY_TYPE if k is not np.ndarray and k.__module__[:8] != "gradlib."
+    ]:
         del backends._BY_TYPE[kind]
     _real_cublas.setdefault("library", gemm.library)
     library = Cublas()

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from .cublaslt import Lt
 from .machine import machine
+from .matrices import TYPES, flipped, number, rounded, stack
 
-TYPES = {
-    0: np.dtype("f4"), 1: np.dtype("f8"), 2: np.dtype("f2"), 4: np.dtype("c8"), 5: np.dtype("c16"),
-    14: np.dtype(ml_dtypes.bfloat16),
-}  # fmt: skip
 COMPUTE_32F, COMPUTE_64F, FAST_BF16, FAST_TF32 = 68, 70, 75, 77
 SCALARS = {COMPUTE_32F: "f4", FAST_BF16: "f4", FAST_TF32: "f4", COMPUTE_64F: "f8"}
 
@@ -24,24 +19,22 @@ class Handle:
         self.stream, self.workspace = 0, (0, 0)
 
 
-def rounded(a: np.ndarray, bits: int) -> np.ndarray:
-    """float32 numbers with `bits` bits of mantissa."""
-    shift = np.uint32(23 - bits)
-    whole = np.ascontiguousarray(a, np.float32).view(np.uint32)
-    return (((whole + (np.uint32(1) << (shift - 1))) >> shift) << shift).view(np.float32)
-
-
-class Cublas:
+class Cublas(Lt):
     """The functions that `gradlib.devices.cuda.gemm` calls; `calls` keeps the arguments of every product."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.handles: dict[int, Handle] = {}
         self.calls: list[dict] = []
 
     def cublasCreate_v2(self, target: Any) -> int:
-        number = 0x1000 + 16 * len(self.handles)
+        number = max(self.handles, default=0x1000) + 16
         self.handles[number] = Handle()
         target._obj.value = number
+        return 0
+
+    def cublasDestroy_v2(self, handle: Any) -> int:
+        del self.handles[handle.value]
         return 0
 
     def cublasSetStream_v2(self, handle: Any, stream: int) -> int:
@@ -62,6 +55,16 @@ class Cublas:
 
     def cublasGemmStridedBatchedEx(self, *args) -> int:
         return self._run(*args)
+
+    def cublasGemmEx_64(self, *args) -> int:
+        status = self.cublasGemmEx(*args)
+        self.calls[-1]["bits"] = 64
+        return status
+
+    def cublasGemmStridedBatchedEx_64(self, *args) -> int:
+        status = self._run(*args)
+        self.calls[-1]["bits"] = 64
+        return status
 
     def _run(
         self, handle, ta, tb, m, n, k, alpha, a, at, lda, sa, b, bt, ldb, sb, beta, c, ct, ldc, sc, batch, compute,
@@ -98,25 +101,3 @@ class Cublas:
 
         machine.submit(run, machine.queue(found.stream), "gemm")
         return 0
-
-
-@functools.cache  # ctypes makes a class for every length, which only the garbage collector frees
-def bytes_type(size: int) -> Any:
-    return ctypes.c_uint8 * size
-
-
-def number(address: int, kind: np.dtype) -> Any:
-    return np.frombuffer(bytes_type(kind.itemsize).from_address(address), kind)[0]
-
-
-def flipped(a: np.ndarray, how: int) -> np.ndarray:
-    return a if how == 0 else a.swapaxes(1, 2) if how == 1 else a.swapaxes(1, 2).conj()
-
-
-def stack(address: int, kind: int, shape: tuple, leading: int, step: int, batch: int) -> np.ndarray:
-    """[batch, rows, columns] over column-major matrices that start `step` elements apart."""
-    dtype, (rows, columns) = TYPES[kind], shape
-    last = (batch - 1) * step + (columns - 1) * leading + rows
-    raw = np.frombuffer(bytes_type(last * dtype.itemsize).from_address(address), dtype)
-    strides = tuple(n * dtype.itemsize for n in (step, 1, leading))
-    return np.lib.stride_tricks.as_strided(raw, (batch, rows, columns), strides)

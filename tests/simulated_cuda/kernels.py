@@ -2,17 +2,22 @@
 
 ``launchers["softmax_backward"] = fn`` makes ``RawModule(...).get_function("softmax_backward")`` work: a launch submits
 ``fn(grid, block, args, shared_mem)`` to the current stream, where device arrays among `args` are NumPy arrays on the
-device's memory. A function ``resolve(source, name, options)`` in `resolvers` may make such functions from the source.
+device's memory. What such a function raises as a RuntimeError is a fault of the kernel, told as a driver tells it
+(`Machine.break_down`). A function ``resolve(source, name, options)`` in `resolvers` may make such functions from
+the source.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .array import ndarray
 from .launch import check_device
-from .machine import machine
+from .machine import CUDARuntimeError, machine
 from .memory import queue_of
 
 launchers: dict[str, Callable[..., Any]] = {}
@@ -39,12 +44,36 @@ class Function:
         self._run, self.name = run, name
         self.max_dynamic_shared_size_bytes = 49152
 
-    def __call__(self, grid, block, args, *, shared_mem=0, stream=None, **kwargs) -> None:
+    @property
+    def kernel(self) -> Function:
+        return self
+
+    def linear_launch(self, size, args, shared_mem=0, block_max_size=128, stream=None) -> None:
+        """Blocks of at most `block_max_size` threads, `size` threads together."""
+        # a Python integer is one of 64 bits
+        args = tuple([np.int64(a) if isinstance(a, int) else a for a in args])
+        grid, block = -(-size // block_max_size), min(size, block_max_size)
+        self((grid,), (block,), args, shared_mem, stream)
+
+    def __call__(self, grid, block, args, shared_mem=0, stream=None, **kwargs) -> None:
         check_device([a for a in args if isinstance(a, ndarray)])
         hosts = tuple(a._host if isinstance(a, ndarray) else a for a in args)
         grid, block = tuple(grid), tuple(block)
-        run = self._run
-        machine.submit(lambda: run(grid, block, hosts, shared_mem), queue_of(stream), self.name)
+        kernel = self._run
+        refused = getattr(kernel, "refused", None)  # what a driver sees before it launches
+        problem = refused(grid, block, shared_mem) if refused is not None else None
+        if problem:
+            raise CUDARuntimeError(1, f"{self.name}: {problem}")
+
+        def run() -> None:
+            try:
+                kernel(grid, block, hosts, shared_mem)
+            except RuntimeError as error:
+                machine.break_down(str(error))
+
+        machine.submit(run, queue_of(stream), self.name)
+        if os.environ.get("CUDA_LAUNCH_BLOCKING") == "1" and machine.fault is not None:
+            machine.waited()
 
 
 class RawModule:
@@ -71,8 +100,12 @@ class RawKernel(Function):
 
     def __init__(self, code, name, options=(), backend="nvrtc", *, translate_cucomplex=False,
                  enable_cooperative_groups=False, jitify=False):  # fmt: skip
-        self.code, self.options, self.backend = code, tuple(options), backend
-        super().__init__(lambda *args: find(code, name, self.options)(*args), name)
+        self.code, self.options, self.backend, self.name = code, tuple(options), backend, name
+        self.max_dynamic_shared_size_bytes = 49152
+
+    @property
+    def _run(self) -> Callable[..., Any]:
+        return find(self.code, self.name, self.options)
 
     @property
     def kernel(self) -> Function:

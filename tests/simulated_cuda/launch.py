@@ -80,6 +80,7 @@ def compute(
     label: str = "",
 ) -> Any:
     """``fn(*args, **kwargs)`` on the device: fn takes NumPy arrays in the place of the device arrays among `args`."""
+    machine.check()
     kwargs = kwargs or {}
     check_device([*arrays_in(args), *arrays_in(tuple(kwargs.values()))])
     label = label or getattr(fn, "__name__", "")

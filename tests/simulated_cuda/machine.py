@@ -7,6 +7,7 @@ events it waits for, and the legacy stream in turn with all streams that are not
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
@@ -18,6 +19,7 @@ LEGACY, PER_THREAD = 0, 2  # handles of the default streams; 1 is another name o
 
 ERRORS = {
     1: ("cudaErrorInvalidValue", "invalid argument"),
+    3: ("cudaErrorInitializationError", "initialization error"),
     400: ("cudaErrorInvalidResourceHandle", "invalid resource handle"),
     600: ("cudaErrorNotReady", "device not ready"),
     900: (
@@ -43,19 +45,20 @@ ERRORS = {
     ),
     907: ("cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"),
     101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
+    719: ("cudaErrorLaunchFailure", "unspecified launch failure"),
 }  # fmt: skip
 
 
 class CUDARuntimeError(RuntimeError):
     """What a call of the CUDA runtime failed with."""
 
-    def __init__(self, status: int):
-        name, text = ERRORS[status]
-        self.status = status
-        super().__init__(f"{name}: {text}")
+    def __init__(self, status: int, text: str = ""):
+        name, usual = ERRORS[status]
+        self.status, self.text = status, text
+        super().__init__(f"{name}: {text or usual}")
 
     def __reduce__(self):
-        return (type(self), (self.status,))
+        return (type(self), (self.status, self.text))
 
 
 class Op:
@@ -125,6 +128,7 @@ class Machine:
     """All devices: their streams, the work that waits, and the dice that pick what runs next."""
 
     installed = False  # whether `import cupy` gives the stand-in
+    used = False  # whether calls were made, of this machine or one before it
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -142,6 +146,8 @@ class Machine:
         self.executed = self.waits = 0  # work done; times the host waited for a stream
         self.captures = 0  # that are going on
         self.working = False  # whether queued work is being done
+        self.fault: CUDARuntimeError | None = None  # of a kernel: the context is lost
+        self.lost: CUDARuntimeError | None = None  # what every call answers, once somebody was told
         self.log: list[str] | None = (
             None  # a list given by a test collects the labels of executed work
         )
@@ -150,6 +156,30 @@ class Machine:
         # How this seed schedules: how often work runs early, and how often a synchronisation does unasked work.
         self.early = self.random.choice((0.0, 0.05, 0.3, 0.9))
         self.generous = self.random.choice((0.0, 0.2, 0.8))
+
+    # -- faults: late and for ever -----------------------------------------------------------------------------------
+
+    def break_down(self, text: str) -> None:
+        """A kernel did what a device does not survive. Its launch has succeeded; who waits next is told."""
+        if self.fault is None:
+            self.fault = CUDARuntimeError(719, text)
+
+    def check(self) -> None:
+        """What every call does first: a context does not outlive a fault of a kernel, nor a fork."""
+        self.used = True
+        if self.lost is not None:
+            raise CUDARuntimeError(self.lost.status, self.lost.text)
+
+    def waited(self) -> None:
+        """The same for a call that waits for what was queued."""
+        self.lost = self.lost or self.fault
+        self.check()
+
+    def forked(self) -> None:
+        """In a child of a process that has made calls no call works."""
+        self.lock = threading.RLock()  # somebody may have had the old one
+        if self.used:
+            self.lost = CUDARuntimeError(3)
 
     # -- current device and stream ---------------------------------------------------------------------------------
 
@@ -186,6 +216,7 @@ class Machine:
             raise CUDARuntimeError(400) from None
 
     def create_stream(self, blocking: bool, priority: int = 0) -> int:
+        self.check()
         handle = self.new_handle()
         made = self.queues[(handle, -1)] = Queue(handle, self.device, blocking, priority)
         made.weight = 10 ** self.random.uniform(-2, 0)
@@ -202,6 +233,7 @@ class Machine:
 
     def submit(self, run: Callable[[], Any], queue: Queue, label: str = "") -> None:
         """Work for a stream: done now (eager), recorded (capture) or put into its queue."""
+        self.check()
         with self.lock:
             if queue.capture is not None:
                 queue.capture.add(queue, run, label)
@@ -244,6 +276,8 @@ class Machine:
     # -- executing ---------------------------------------------------------------------------------------------------
 
     def execute(self, run: Callable[[], Any], label: str) -> None:
+        if self.fault is not None:  # what was queued behind it is not done
+            return
         self.executed += 1
         if self.log is not None:
             self.log.append(label)
@@ -308,6 +342,7 @@ class Machine:
             self.working = before
 
     def synchronize(self, queue: Queue) -> None:
+        self.check()
         with self.lock:
             self.waits += 1
             if queue.capture is not None:
@@ -317,6 +352,7 @@ class Machine:
             if queue.handle == LEGACY:
                 self.wait_for(self.implicit(queue))
             self.wait_for(queue.pending())
+            self.waited()
 
     def synchronize_device(self, device: int) -> None:
         with self.lock:
@@ -327,6 +363,7 @@ class Machine:
             for q in list(self.queues.values()):
                 if q.device == device:
                     self.wait_for(q.pending())
+            self.waited()
 
     def idle(self, queue: Queue) -> bool:
         """cudaStreamQuery; asking often enough lets the work go on."""
@@ -334,6 +371,7 @@ class Machine:
             if queue.capture is not None:
                 raise CUDARuntimeError(900)
             self.poll()
+            self.waited()
             return not queue.pending()
 
     def poll(self) -> None:
@@ -348,6 +386,7 @@ class Machine:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def record(self, event: EventState, queue: Queue) -> None:
+        self.check()
         with self.lock:
             event.recorded = True
             if queue.capture is not None:
@@ -389,6 +428,7 @@ class Machine:
             if event.captured is not None:
                 raise CUDARuntimeError(907)
             self.poll()
+            self.waited()
             return event.op is None or event.op.done
 
     def event_synchronize(self, event: EventState) -> None:
@@ -397,10 +437,12 @@ class Machine:
                 raise CUDARuntimeError(907)
             if event.op is not None:
                 self.wait_for([event.op])
+            self.waited()
 
     # -- capture -----------------------------------------------------------------------------------------------------
 
     def begin_capture(self, queue: Queue, mode: int) -> None:
+        self.check()
         with self.lock:
             if queue.capture is not None:
                 raise CUDARuntimeError(900)
@@ -449,3 +491,5 @@ class Machine:
 
 
 machine = Machine()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=machine.forked)

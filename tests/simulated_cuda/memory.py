@@ -430,7 +430,7 @@ class MemoryPool:
                 return
             arena = chunk.arena
             self._used[arena.device] -= chunk.size
-            if machine.poison and arena.queue.capture is None:
+            if machine.poison and machine.lost is None and arena.queue.capture is None:
                 raw = chunk.raw
                 machine.submit(lambda raw=raw: raw.fill(POISON), arena.queue, "poison")
             arena.put(chunk)

@@ -25,6 +25,7 @@ _raw: dict[int, Any] = {}
 
 
 def getDeviceCount() -> int:
+    machine.check()
     return machine.count
 
 
@@ -49,6 +50,7 @@ def runtimeGetVersion() -> int:
 
 
 def memGetInfo() -> tuple[int, int]:
+    machine.check()
     return machine.memory - used.bytes.get(machine.device, 0), machine.memory
 
 

@@ -205,3 +205,47 @@ def test_a_view_of_a_view_that_was_made_a_leaf_is_refused():
     with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
         y[0:].clamp_(min=2.0)
     assert y.is_leaf
+
+
+@pytest.mark.parametrize("name", ["add_", "sub_"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.bfloat16])
+def test_a_factor_of_what_is_added_in_place(name, dtype):
+    """The plain way without a graph gives what the product and the sum give."""
+    p, g = (torch.tensor([1.0, -2.0, 3.5], dtype=dtype) for _ in range(2))
+    with torch.no_grad():
+        same = getattr(p, name)(g, alpha=0.3)
+    assert same is p and p._version == 1
+    expected = g + 0.3 * g if name == "add_" else g - 0.3 * g
+    assert torch.allclose(p, expected, rtol=1e-2 if dtype is torch.bfloat16 else 1e-6)
+
+
+def test_a_factor_of_what_is_added_in_place_is_recorded():
+    g = torch.tensor([2.0], requires_grad=True)
+    p = torch.tensor([1.0])
+    p.add_(g, alpha=0.5)
+    p.backward()
+    assert g.grad.tolist() == [0.5]
+    leaf = torch.ones(1, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.sub_(torch.ones(1), alpha=0.5)
+    saved = leaf.exp()
+    y = saved * leaf
+    with torch.no_grad():
+        saved.sub_(torch.ones(1), alpha=0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_a_factor_of_what_is_added_in_place_to_its_own_memory():
+    p = torch.arange(4.0)
+    p.add_(p, alpha=0.5)
+    assert p.tolist() == [0.0, 1.5, 3.0, 4.5]
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        p[1:].add_(p[:-1], alpha=0.5)
+    assert p.tolist() == [0.0, 1.5, 3.0, 4.5]
+    with pytest.raises(RuntimeError, match="broadcast shape"):
+        p.sub_(torch.ones(2, 4), alpha=0.5)
+    assert p.sub_(torch.ones(1), alpha=0.5).tolist() == [-0.5, 1.0, 2.5, 4.0]
+    assert torch.tensor([3]).add_(torch.tensor([2]), alpha=2).tolist() == [7]
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point"):
+        torch.tensor([3]).add_(torch.tensor([2]), alpha=0.5)

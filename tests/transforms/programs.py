@@ -21,6 +21,8 @@ def steps(
     else:
         p, g = p.detach().clone(), g.detach()
     optimizer = getattr(optim, name)([p], **options)
+    if name == "SparseAdam":
+        g = g.to_sparse(min(g.ndim, 1))
     p.grad = g
     optimizer.step()
     p.grad = g * 2

@@ -23,6 +23,8 @@ INSIDE = (
     "backends",
     "ops",
 )  # the engine room has no public names
+# Python's own names; what needs a package that may not be here, and writes files; timers
+OTHERS = ("gradlib.multiprocessing", "gradlib.utils.tensorboard", "gradlib.utils.benchmark")
 # names that every class has, or that belong to Python's own protocols
 OBJECT = (
     "class delattr dir doc eq format getattribute getstate ge gt hash init init_subclass le lt module ne new reduce "
@@ -35,8 +37,10 @@ def _walked(name: str) -> Iterator[ModuleType]:
     module = importlib.import_module(name)
     yield module
     for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
-        if not found.name.startswith("_") and not (name == "gradlib" and found.name in INSIDE):
-            yield from _walked(f"{name}.{found.name}")
+        full = f"{name}.{found.name}"
+        engine = name == "gradlib" and found.name in INSIDE
+        if not found.name.startswith("_") and not engine and full not in OTHERS:
+            yield from _walked(full)
 
 
 @cache
@@ -90,8 +94,9 @@ def namespace() -> dict[str, Callable]:
 
 
 def groups(found: dict[str, Callable]) -> dict[str, list[str]]:
-    """First key -> all keys of the same object."""
+    """First key -> all keys of the same object, behind guards of arguments."""
     by_id: dict[int, list[str]] = {}
     for key, value in found.items():
-        by_id.setdefault(id(value), []).append(key)
+        same = getattr(value, "guards", value)
+        by_id.setdefault(id(same), []).append(key)
     return {keys[0]: keys for keys in by_id.values()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import hashlib
+import importlib
 import subprocess
 import sys
 import threading
@@ -12,9 +14,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 import gradlib as torch
-from gradlib import distributed, futures, hub, mps, mtia, xpu
+from gradlib import _refused, distributed, futures, hub, mps, mtia, xpu
 
-NEW = "distributed futures hub mps mtia types xpu utils._pytree utils.hooks utils.model_zoo".split()
+NEW = """
+    distributed futures hub mps mtia types xpu multiprocessing utils._pytree utils.hooks utils.model_zoo _refused
+""".split()
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -130,26 +134,112 @@ def test_what_a_done_callback_raises_is_logged(caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("module", [xpu, mps, mtia, distributed])
+@pytest.mark.parametrize("module", ["xpu", "mps", "mtia", "distributed"])
 def test_absent_names_are_named_when_used(module):
-    for name in module._ABSENT.split():
-        absent = getattr(module, name)
-        assert getattr(module, name) is absent
-        with pytest.raises(NotImplementedError, match=rf"{module.__name__[8:]}\.{name}\."):
-            absent()
+    holder = importlib.import_module(f"gradlib.{module}")
+    for name, entry in _refused.names(module).items():
+        found = getattr(holder, name)
+        assert getattr(holder, name) is found
+        if entry.form in ("()", "") and _refused.is_refused(found) and entry.home == module:
+            with pytest.raises(
+                NotImplementedError, match=rf"no {module}\.{name} \(used at {__file__}"
+            ):
+                found()
     with pytest.raises(AttributeError):
-        getattr(module, "no_such" + "_name")
+        getattr(holder, "no_such" + "_name")
 
 
 def test_absent_classes_can_be_named_but_not_made():
-    class Mine(distributed.ProcessGroup):
-        pass
+    class Mine(distributed.rpc.RRef, abc.ABC):
+        def one(self) -> distributed.rpc.RRef | None: ...
 
-    assert not isinstance(3, distributed.ProcessGroup)
-    with pytest.raises(NotImplementedError, match="ProcessGroup"):
+    assert not isinstance(3, distributed.rpc.RRef) and issubclass(Mine, distributed.rpc.RRef)
+    with pytest.raises(NotImplementedError, match="RRef"):
         Mine()
+    assert not isinstance(torch.ones(1), distributed.tensor.DTensor)
+
+
+def test_modules_that_are_absent_can_be_imported():
+    from gradlib.distributed import rpc
+    from gradlib.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl
+
+    assert CheckpointImpl.NO_REENTRANT
+    with pytest.raises(
+        NotImplementedError, match=r"no distributed\.rpc\.rpc_sync .*docs/distributed"
+    ):
+        rpc.rpc_sync("other", len)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("gradlib.distributed.no_such_part")
+    with pytest.raises(AttributeError):
+        torch.no_such_part  # noqa: B018
+    assert issubclass(distributed.DistBackendError, RuntimeError)
+
+
+def test_absent_constants_equal_themselves_alone():
+    from gradlib import quantization
+
+    one = quantization.default_dynamic_qconfig
+    assert one == one != quantization.default_qconfig
+    assert one in {one: 1}
+    for use in (bool, iter, lambda c: c(), lambda c: c.check, lambda c: c < 1, lambda c: c + 1):
+        with pytest.raises(NotImplementedError, match=r"no .*default_dynamic_qconfig"):
+            use(one)
+
+
+def test_what_a_module_mostly_has_answers_hasattr():
+    assert not hasattr(torch, "rnn_tanh_cell_of_old") and not hasattr(
+        torch, "_nested_view_from_buffer"
+    )
+    with pytest.raises(
+        NotImplementedError, match=r"gradlib has no _nested_view_from_buffer \(asked"
+    ):
+        torch._nested_view_from_buffer()
+    from gradlib import _nested_view_from_buffer
+
+    with pytest.raises(
+        NotImplementedError, match=r"gradlib has no _nested_view_from_buffer \(used"
+    ):
+        _nested_view_from_buffer()
+
+
+def test_devices_that_are_not_there_take_seeds_and_count_nothing():
+    for module in (xpu, mps, mtia):
+        assert module.manual_seed(1) is None and not module.is_available()
+    assert xpu.manual_seed_all(2) is xpu.empty_cache() is xpu.seed() is xpu.seed_all() is None
+    assert xpu.memory_allocated() == xpu.max_memory_reserved() == 0 and not xpu.memory_stats()
+    assert mtia.manual_seed_all(2) is None and xpu.get_rng_state_all() == []
+    for refused in (xpu.synchronize, mps.empty_cache, mps.synchronize, mtia.empty_cache):
+        with pytest.raises(NotImplementedError, match="There are no kernels"):
+            refused()
+
+
+def test_the_error_without_tensorboard_names_the_extra():
+    code = "import sys; sys.modules['tensorboard'] = None\nimport gradlib.utils.tensorboard"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "ImportError" in out.stderr and "pip install 'gradlib[tensorboard]'" in out.stderr
 
 
 def test_import_of_gradlib_brings_none_of_them():
     code = f"import sys, gradlib; print([n for n in {NEW} if 'gradlib.' + n in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_ops_of_a_compiled_library_can_be_named_once_it_was_refused(monkeypatch):
+    """Packages with a compiled part say how its ops look whether or not it was loaded."""
+    from gradlib.ops import _custom
+
+    monkeypatch.setattr(_custom, "REFUSED", [])
+    monkeypatch.setattr("gradlib.ops.REFUSED", _custom.REFUSED)
+    monkeypatch.setattr("gradlib._library.custom_ops.REFUSED", _custom.REFUSED)
+    with pytest.raises(RuntimeError, match="Could not find the operator"):
+        torch.library.register_fake("compiled::op", lambda x: x)
+    with pytest.raises(OSError, match="it needs PyTorch's compiled code"):
+        torch.ops.load_library("compiled.so")
+
+    @torch.library.register_fake("compiled::op")
+    def fake(x):
+        return x
+
+    assert fake(1) == 1
+    with pytest.raises(AttributeError):
+        _ = torch.ops.compiled.op

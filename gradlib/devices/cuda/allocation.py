@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from ...tape import source
@@ -32,18 +33,33 @@ class Allocator:
         self.peak_held: Counter[int] = (
             Counter()
         )  # device -> most bytes taken from the device so far
+        self.take = self._taker()
 
     def __call__(self, size: int) -> Any:
-        try:
-            memory = self.pool.malloc(size)
-        except self.cuda.memory.OutOfMemoryError:
-            memory = self._again(size)
+        return self.take(size)
+
+    def _taker(self) -> Callable[[int], Any]:
+        """The allocator as a plain function, which every new array calls: it looks nothing up but the peak."""
+        malloc, used, device = (
+            self.pool.malloc, self.pool.used_bytes, self.cuda.runtime.getDevice
+        )  # fmt: skip
+        full, peak = self.cuda.memory.OutOfMemoryError, self.peak_used
+
+        def take(size: int) -> Any:
+            try:
+                memory = malloc(size)
+            except full:
+                memory = self._again(size)
+            if used() > peak[device()]:
+                self._new_peak()
+            return memory
+
+        return take
+
+    def _new_peak(self) -> None:
         device = self.cuda.runtime.getDevice()
-        used = self.pool.used_bytes()
-        if used > self.peak_used[device]:
-            self.peak_used[device] = used
-            self.peak_held[device] = max(self.peak_held[device], self.pool.total_bytes())
-        return memory
+        self.peak_used[device] = self.pool.used_bytes()
+        self.peak_held[device] = max(self.peak_held[device], self.pool.total_bytes())
 
     def _again(self, size: int) -> Any:
         if shared.cuda is not None:

@@ -5,12 +5,17 @@ Only array functions are used: no loops over elements, no waiting, nothing that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .gemm import LARGEST
+
 _REDUCTIONS = {"maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
+SOLVED = frozenset("cholesky det eigh eigvalsh inv lstsq matrix_rank pinv qr slogdet svd".split())
+"""Functions that cuSOLVER computes."""
 ATOMIC = frozenset(np.dtype(c) for c in "iIQfd")  # dtypes that CuPy's add.at takes, half apart
 WIDENED = frozenset("cumprod cumsum divmod nanmean std unique var".split())
 """Functions that know no bfloat16, or give something else than bfloat16: computed in float32 and rounded."""
@@ -73,14 +78,32 @@ def bits(operand: Any, dtype: np.dtype) -> Any:
     return operand.astype(dtype, copy=False).view(np.uint16)
 
 
+def countable(name: str, function: Callable) -> Callable:
+    """A function of cuSOLVER, which refuses matrices that are too large for the library's numbers."""
+
+    def call(array, *args, **kwargs):
+        for a in (array, *args):
+            if math.prod(getattr(a, "shape", ())[-2:]) > LARGEST:
+                raise RuntimeError(
+                    f"linalg.{name}: a matrix of {' x '.join(map(str, a.shape[-2:]))} has more than {LARGEST} "
+                    "elements, which is what cuSOLVER's functions of 32 bits can count. Use device='cpu'."
+                )
+        return function(array, *args, **kwargs)
+
+    return call
+
+
 class Linalg:
-    """CuPy's ``linalg``, with NumPy's broadcasting in `solve`."""
+    """CuPy's ``linalg``, with NumPy's broadcasting in `solve`; matrices of more than 2^31 elements are refused."""
 
     def __init__(self, xp: Any):
         self.xp = xp
 
     def __getattr__(self, name: str) -> Any:
-        value = self.__dict__[name] = getattr(self.xp.linalg, name)
+        value = getattr(self.xp.linalg, name)
+        if name in SOLVED:
+            value = countable(name, value)
+        self.__dict__[name] = value
         return value
 
     def solve(self, a: Any, b: Any) -> Any:
@@ -88,7 +111,7 @@ class Linalg:
         if a.shape[:-2] != b.shape[:-2]:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             a, b = (self.xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-        return self.xp.linalg.solve(a, b)
+        return countable("solve", self.xp.linalg.solve)(a, b)
 
 
 class CheckedLinalg:

@@ -17,8 +17,10 @@ import functools
 import importlib
 import importlib.util
 import math
+import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +31,8 @@ from . import precision
 
 N, T = 0, 1  # cublasOperation_t
 DEFAULT = -1  # cublasGemmAlgo_t
+LARGEST = (1 << 31) - 1  # of the sizes that its usual functions take
+CALLS = 4096  # that are kept ready
 WORKSPACE = 32 << 20  # what NVIDIA recommends for Hopper
 _NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so") if sys.platform != "win32" else (
     "cublas64_13.dll", "cublas64_12.dll",
@@ -55,11 +59,16 @@ _SINGLE = (np.dtype(np.float32), np.dtype(np.complex64))
 _FAST = {"highest": 68, "high": 77, "medium": 75}  # 32F, 32F_FAST_TF32, 32F_FAST_16BF
 
 
-def compute_type(dtype: np.dtype) -> int:
-    """The cublasComputeType_t for a dtype: float32 sums for half types; float32 as the precision setting says."""
-    if dtype in _SINGLE:
-        return _FAST[precision.get_float32_matmul_precision()]
-    return KINDS[dtype].compute
+def compute_type(dtype: np.dtype, convolution: bool = False) -> int:
+    """The cublasComputeType_t for a dtype: float32 sums for half types; float32 as the precision setting says.
+
+    convolution: the setting of convolutions, not that of products.
+    """
+    if dtype not in _SINGLE:
+        return KINDS[dtype].compute
+    if convolution:
+        return _FAST["high" if precision.convolutions_take_tf32() else "highest"]
+    return _FAST[precision.get_float32_matmul_precision()]
 
 
 # -- the library -----------------------------------------------------------------------------------------------------
@@ -101,12 +110,32 @@ def _declared(lib: Any) -> Any:
     lib.cublasDestroy_v2.argtypes = [p]
     lib.cublasSetStream_v2.argtypes = [p, p]
     lib.cublasSetWorkspace_v2.argtypes = [p, p, ctypes.c_size_t]
-    single = [p, i, i, i, i, i, p, p, i, i, p, i, i, p, p, i, i, i, i]
-    lib.cublasGemmEx.argtypes = single
-    lib.cublasGemmStridedBatchedEx.argtypes = [
-        p, i, i, i, i, i, p, p, i, i, n, p, i, i, n, p, p, i, i, n, i, i, i,
-    ]  # fmt: skip
+    # sizes and leading dimensions have 32 bits, or 64 in functions that cuBLAS has since its version 12
+    for end, s in (("", i), ("_64", n)):
+        if end and not hasattr(lib, "cublasGemmEx_64"):
+            break
+        getattr(lib, "cublasGemmEx" + end).argtypes = [
+            p, i, i, s, s, s, p, p, i, s, p, i, s, p, p, i, s, i, i,
+        ]  # fmt: skip
+        getattr(lib, "cublasGemmStridedBatchedEx" + end).argtypes = [
+            p, i, i, s, s, s, p, p, i, s, n, p, i, s, n, p, p, i, s, n, s, i, i,
+        ]  # fmt: skip
     return lib
+
+
+class _Handle:
+    """A cuBLAS handle, which goes with the thread that made it."""
+
+    def __init__(self, lib: Any):
+        self.lib, self.value = lib, ctypes.c_void_p()
+        self.target: Any = None  # the stream and the workspaces that it is set to
+        self.process = os.getpid()
+        check(lib.cublasCreate_v2(ctypes.byref(self.value)), "cublasCreate")
+
+    def __del__(self) -> None:
+        # at the end of the process, and in one that was forked, there is no driver to give it back to
+        if self.value and self.process == os.getpid() and not sys.is_finalizing():
+            self.lib.cublasDestroy_v2(self.value)
 
 
 _STATUS = {
@@ -115,7 +144,7 @@ _STATUS = {
 }  # fmt: skip
 
 
-def _check(status: int, what: str) -> None:
+def check(status: int, what: str) -> None:
     if status:
         raise RuntimeError(
             f"CUDA error: {what} failed with status {status} ({_STATUS.get(status, 'unknown')})"
@@ -201,8 +230,10 @@ class Gemm:
         self.workspaces: dict[tuple, Any] = {}  # (device, stream pointer) -> memory
         self.graph: dict | None = None  # while a graph is captured: its own workspaces
         self.epoch = 0  # how often `graph` was set
-        self.local = threading.local()  # handles: device -> [handle, what it is set to]
+        self.local = threading.local()  # handles: device -> _Handle
         self.scalars: dict[str, tuple] = {}  # type -> addresses of 1 and 0
+        # shapes, strides, dtype and compute type -> (shape of the result, function that multiplies)
+        self.calls: dict[tuple, tuple[tuple, Callable]] = {}
 
     def takes(self, a: Any, b: Any) -> bool:
         """Whether this can multiply the two arrays: the library is there and knows their dtype."""
@@ -213,21 +244,19 @@ class Gemm:
         cuda = self.cupy.cuda
         device, stream = cuda.runtime.getDevice(), cuda.get_current_stream()
         handles = self.local.__dict__.setdefault("handles", {})
-        entry = handles.get(device)
-        if entry is None:
-            made = ctypes.c_void_p()
-            _check(self.lib.cublasCreate_v2(ctypes.byref(made)), "cublasCreate")
-            entry = handles[device] = [made, None]
+        found = handles.get(device)
+        if found is None:
+            found = handles[device] = _Handle(self.lib)
         target = stream.ptr, self.epoch
-        if entry[1] != target:
-            _check(self.lib.cublasSetStream_v2(entry[0], stream.ptr), "cublasSetStream")
+        if found.target != target:
+            check(self.lib.cublasSetStream_v2(found.value, stream.ptr), "cublasSetStream")
             memory = self.workspace(device, stream.ptr)
-            _check(
-                self.lib.cublasSetWorkspace_v2(entry[0], memory.ptr, WORKSPACE),
+            check(
+                self.lib.cublasSetWorkspace_v2(found.value, memory.ptr, WORKSPACE),
                 "cublasSetWorkspace",
             )
-            entry[1] = target
-        return entry[0]
+            found.target = target
+        return found.value
 
     def use_graph(self, workspaces: dict | None) -> None:
         """From now on take workspaces from `workspaces`, those of a graph (None: the common ones)."""
@@ -253,62 +282,107 @@ class Gemm:
             )
         return self.scalars[scalar][1:]
 
-    def matmul(self, a: Any, b: Any) -> Any:
-        """``a @ b``, batch dimensions broadcast, vectors as in NumPy; the result is row-major."""
+    def matmul(self, a: Any, b: Any, convolution: bool = False, wide: bool = False) -> Any:
+        """``a @ b``, batch dimensions broadcast, vectors as in NumPy; the result is row-major.
+
+        convolution: as exact as convolutions are to be. wide: half types give float32.
+        """
         xp = self.cupy
         if a.ndim == 1:
-            return self.matmul(a[None], b)[..., 0, :] if b.ndim > 1 else self.matmul(a[None], b)[0]
+            whole = self.matmul(a[None], b, convolution, wide)
+            return whole[..., 0, :] if b.ndim > 1 else whole[0]
         if b.ndim == 1:
-            return self.matmul(a, b[:, None])[..., 0]
+            return self.matmul(a, b[:, None], convolution, wide)[..., 0]
         if a.ndim == b.ndim == 2:
-            return self.stack(a, b)
+            return self.stack(a, b, convolution, wide)
         if b.ndim == 2 and a.flags.c_contiguous:  # rows of a stack times one matrix
             rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-            return self.stack(rows, b).reshape(*a.shape[:-1], b.shape[-1])
+            return self.stack(rows, b, convolution, wide).reshape(*a.shape[:-1], b.shape[-1])
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if a.shape[:-2] != batch:
             a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
         if b.shape[:-2] != batch:
             b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
-        return self.stack(a, b)
+        return self.stack(a, b, convolution, wide)
 
-    def stack(self, a: Any, b: Any) -> Any:
-        """a [..., n, k] times b [..., k, m] of the same batch shape."""
-        xp = self.cupy
-        shape = (*a.shape[:-1], b.shape[-1])
-        if 0 in shape or a.shape[-1] == 0:
-            return xp.zeros(shape, a.dtype)
-        how = plan(a, b)
-        if how is None:
-            a, b = (_dense(xp, x) for x in (a, b))
+    def stack(self, a: Any, b: Any, convolution: bool = False, wide: bool = False) -> Any:
+        """a [..., n, k] times b [..., k, m] of the same batch shape; the others as of `matmul`."""
+        xp, dtype = self.cupy, a.dtype
+        compute = compute_type(dtype, convolution)
+        made = _SINGLE[0] if wide and dtype.itemsize == 2 else dtype
+        key = a.shape, a.strides, b.shape, b.strides, dtype, compute, made
+        found = self.calls.get(key)
+        if found is None:
+            shape = (*a.shape[:-1], b.shape[-1])
+            if 0 in shape or a.shape[-1] == 0:
+                return xp.zeros(shape, made)
             how = plan(a, b)
-        assert how is not None
-        out = xp.empty(shape, a.dtype)
-        self.run(how, b, a, out)
+            if how is None:
+                return self.stack(dense(xp, a), dense(xp, b), convolution, wide)
+            if len(self.calls) >= CALLS:
+                self.calls.clear()
+            found = self.calls[key] = shape, self.call(how, dtype, made, compute)
+        shape, call = found
+        out = xp.ndarray(shape, made)
+        call(self.handle(), b.data.ptr, a.data.ptr, out.data.ptr)
         return out
 
-    def run(self, how: Plan, first: Any, second: Any, out: Any) -> None:
-        kind = KINDS[out.dtype]
+    def call(
+        self, how: Plan, dtype: np.dtype, made: np.dtype, compute: int
+    ) -> Callable[[Any, int, int, int], None]:
+        """``f(handle, first, second, result)``: the product of matrices at these addresses, in cuBLAS's order.
+
+        What stays the same from one call to the next is made into C's types once: that takes as long as the call.
+        """
+        kind = KINDS[dtype]
         one, zero = self.ones_and_zeros(kind.scalar)
-        t, size = kind.data, (how.m, how.n, how.k)
-        compute = compute_type(out.dtype)
-        handle = self.handle()
-        p, q, r = first.data.ptr, second.data.ptr, out.data.ptr
+        end = (
+            "_64"
+            if max(how.m, how.n, how.k, how.lda, how.ldb, how.ldc, how.batch) > LARGEST
+            else ""
+        )
+        if end and not hasattr(self.lib, "cublasGemmEx_64"):
+            raise RuntimeError(
+                f"a product of {how.n} x {how.k} by {how.k} x {how.m} needs cuBLAS 12 or newer: sizes above {LARGEST} "
+                "take its functions of 64 bits. Split the product."
+            )
+        c: Any = isinstance(self.lib, ctypes.CDLL)
+        number, address = (ctypes.c_int, ctypes.c_void_p) if c else (int, int)
+        size = int if not c else ctypes.c_longlong if end else ctypes.c_int
+        long = ctypes.c_longlong if c else int  # strides have 64 bits in both
+        ta, tb, t, tr, how_exact, default = map(
+            number, (how.transa, how.transb, kind.data, KINDS[made].data, compute, DEFAULT)
+        )
+        m, n, k, lda, ldb, ldc, batch = map(
+            size, (how.m, how.n, how.k, how.lda, how.ldb, how.ldc, how.batch)
+        )
+        sa, sb, sc = map(long, (how.stride_a, how.stride_b, how.stride_c))
+        one, zero = address(one), address(zero)
         if how.batch == 1:
-            status = self.lib.cublasGemmEx(
-                handle, how.transa, how.transb, *size, one, p, t, how.lda, q, t, how.ldb, zero, r, t, how.ldc,
-                compute, DEFAULT,
+            gemm = getattr(self.lib, "cublasGemmEx" + end)
+
+            def run(handle: Any, p: int, q: int, r: int) -> None:
+                status = gemm(
+                    handle, ta, tb, m, n, k, one, p, t, lda, q, t, ldb, zero, r, tr, ldc, how_exact, default
+                )  # fmt: skip
+                if status:
+                    check(status, "cublasGemmEx")
+
+            return run
+        stacks = getattr(self.lib, "cublasGemmStridedBatchedEx" + end)
+
+        def run_stacks(handle: Any, p: int, q: int, r: int) -> None:
+            status = stacks(
+                handle, ta, tb, m, n, k, one, p, t, lda, sa, q, t, ldb, sb, zero, r, tr, ldc, sc, batch, how_exact,
+                default,
             )  # fmt: skip
-            _check(status, "cublasGemmEx")
-            return
-        status = self.lib.cublasGemmStridedBatchedEx(
-            handle, how.transa, how.transb, *size, one, p, t, how.lda, how.stride_a, q, t, how.ldb, how.stride_b,
-            zero, r, t, how.ldc, how.stride_c, how.batch, compute, DEFAULT,
-        )  # fmt: skip
-        _check(status, "cublasGemmStridedBatchedEx")
+            if status:
+                check(status, "cublasGemmStridedBatchedEx")
+
+        return run_stacks
 
 
-def _dense(xp: Any, array: Any) -> Any:
+def dense(xp: Any, array: Any) -> Any:
     """`array`, copied row-major unless cuBLAS can read it as it is."""
     size = array.dtype.itemsize
     if (

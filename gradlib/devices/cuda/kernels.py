@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import ml_dtypes
@@ -37,6 +38,7 @@ C_TYPES: dict[Any, str] = {
 
 OPTIONS = ("--std=c++17",)
 WARP, BLOCK, MAX_BLOCK = 32, 256, 1024
+MOST_BLOCKS = (1 << 31) - 1  # of the first dimension of a grid
 
 
 # -- sources -----------------------------------------------------------------------------------------------------------
@@ -126,6 +128,12 @@ class Module:
         first = _first_argument(kernel)
         return tuple(k for k in self.kernels if _first_argument(k) == first)
 
+    def launch(
+        self, xp: Any, kernel: tuple, grid: Any, block: Any, *args: Any, shared: int = 0
+    ) -> None:
+        """Run a kernel, given as the name of its template and the template's arguments; see `Launcher`."""
+        launcher_of(xp).launch(self, instance(*kernel), grid, block, args, shared)
+
 
 def _first_argument(kernel: str) -> str:
     return kernel.partition("<")[2].partition(",")[0].rstrip(">")
@@ -135,9 +143,10 @@ FAMILIES: dict[str, Module] = {}
 """The modules that are files of `kernels/`, by name."""
 
 
-def family(name: str, *kernels: Sequence[str]) -> Module:
-    """Declare the kernels of a file of `kernels/`: lists of name expressions."""
-    FAMILIES[name] = Module(name, [k for some in kernels for k in some])
+def family(name: str, **templates: Iterable[tuple]) -> Module:
+    """Declare the kernels of a file of `kernels/`: for each template the arguments of its instances."""
+    kernels = [instance(name, *one) for name, kinds in templates.items() for one in kinds]
+    FAMILIES[name] = Module(name, kernels)
     return FAMILIES[name]
 
 
@@ -158,7 +167,7 @@ class Launcher(Protocol):
         """
         ...
 
-    def pointer(self, array: Any) -> int:
+    def pointer(self, array: Any, /) -> int:
         """The address of an array's first element, for tables of pointers."""
         ...
 
@@ -169,21 +178,37 @@ class CupyLauncher:
     def __init__(self, cupy: Any):
         self.cupy = cupy
         self.device_number = cupy.cuda.runtime.getDevice
+        self.pointer = attrgetter("data.ptr")  # see `Launcher`
         self.functions: dict[tuple, Any] = {}
+        self.plain: dict[tuple, Callable] = {}  # what `launch` calls for them
 
     def launch(
         self, module: Module, kernel: str, grid: Any, block: Any, args: tuple, shared: int = 0
     ) -> None:
         """See `Launcher`."""
         key = (module, kernel, self.device_number())
-        function = self.functions.get(key)
-        if function is None:
-            function = self.functions[key] = self.function(module, kernel)
-        if shared > 48 * 1024 and function.max_dynamic_shared_size_bytes < shared:
-            function.max_dynamic_shared_size_bytes = shared  # beyond 48 KB a kernel must ask for it
+        function = self.plain.get(key) or self._ready(key)
+        if shared > 48 * 1024:
+            raw = self.functions[key]
+            if raw.max_dynamic_shared_size_bytes < shared:  # beyond 48 KB a kernel must ask for it
+                raw.max_dynamic_shared_size_bytes = shared
         grid = grid if grid.__class__ is tuple else (grid,)
         block = block if block.__class__ is tuple else (block,)
-        function(grid, block, args, shared_mem=shared)
+        function(grid, block, args, shared)
+
+    def _ready(self, key: tuple) -> Any:
+        """The function of a kernel on the current device itself: CuPy's RawKernel looks it up at each call."""
+        raw = self.functions[key] = self.function(*key[:2])
+        found = self.plain[key] = raw.kernel
+        return found
+
+    def linear(self, module: Module, kernel: str) -> Callable:
+        """``f(threads, args, shared, block)``: CuPy's own launch of a kernel over so many threads in a row.
+
+        For the device that is current now. A Python integer among `args` is one of 64 bits.
+        """
+        key = (module, kernel, self.device_number())
+        return (self.plain.get(key) or self._ready(key)).linear_launch
 
     def function(self, module: Module, kernel: str) -> Any:
         """A compiled kernel; compilation is cached on disk by CuPy."""
@@ -191,10 +216,6 @@ class CupyLauncher:
             code=module.code, options=OPTIONS, name_expressions=module.group(kernel)
         )
         return raw.get_function(kernel)
-
-    def pointer(self, array: Any) -> int:
-        """See `Launcher`."""
-        return array.data.ptr
 
 
 def launcher_of(xp: Any) -> Launcher:
@@ -215,7 +236,7 @@ def blocks_for(count: int, block: int = BLOCK) -> int:
 
 def pack_size(dtype: Any) -> int:
     """Elements of a `Pack` (`kernels/common.cuh`)."""
-    return 2 if dtype.itemsize == 8 else 4
+    return 16 // dtype.itemsize
 
 
 def packs_for(count: int, dtype: Any) -> int:
@@ -223,18 +244,27 @@ def packs_for(count: int, dtype: Any) -> int:
     return blocks_for(-(-count // pack_size(dtype)))
 
 
-def rows_launch(rows: int, width: int) -> tuple[int, tuple[int, int]]:
-    """(grid, block) for kernels in which a row of threads works on a row of `width` elements.
+def rows_launch(rows: int, width: int, each: int = 4) -> tuple[int, tuple[int, int]]:
+    """(grid, block) for kernels in which a row of threads works on a row of `width` elements, `each` at a time.
 
     Short rows get a warp each, eight rows to a block; longer ones a block of up to 1024 threads, so that each thread
     has some elements of its own to add up before the threads combine.
     """
     if width <= 256:
-        return -(-rows // 8), (WARP, 8)
+        return _counted(-(-rows // 8)), (WARP, 8)
     threads = WARP
-    while threads < MAX_BLOCK and threads * 4 < width:
+    while threads < MAX_BLOCK and threads * each < width:
         threads *= 2
-    return rows, (threads, 1)
+    return _counted(rows), (threads, 1)
+
+
+def _counted(blocks: int) -> int:
+    """`blocks`, if a grid may have so many; RuntimeError otherwise: CuPy would pass on the last 32 bits of it."""
+    if blocks > MOST_BLOCKS:
+        raise RuntimeError(
+            f"a kernel for so many rows needs {blocks} blocks, and a grid has at most {MOST_BLOCKS}: split the tensor"
+        )
+    return blocks
 
 
 @lru_cache(4096)
@@ -247,7 +277,7 @@ def parts_launch(lines: int, parts: int) -> tuple[int, tuple[int, int]]:
 
 
 @lru_cache(4096)
-def lines_launch(shape: tuple, dim: int) -> tuple[int, tuple[int, int], tuple]:
+def lines_launch(shape: tuple, dim: int, each: int = 4) -> tuple[int, tuple[int, int], tuple]:
     """(grid, block, sizes) for kernels over lines along a dimension; sizes are (outer, n, inner) as kernel arguments.
 
     With inner > 1 the kernel is the one for columns: a thread for each line (`Line` in `kernels/common.cuh`).
@@ -257,9 +287,16 @@ def lines_launch(shape: tuple, dim: int) -> tuple[int, tuple[int, int], tuple]:
     sizes = (np.int64(outer), np.int64(n), np.int64(inner))
     if inner > 1:
         return blocks_for(outer * inner), (BLOCK, 1), sizes
-    return *rows_launch(outer, n), sizes
+    return *rows_launch(outer, n, each), sizes
 
 
 def dense(xp: Any, array: Any) -> Any:
     """The array in row-major order without gaps; None stays None."""
     return array if array is None or array.flags.c_contiguous else xp.ascontiguousarray(array)
+
+
+def alike(x: Any, *others: Any) -> bool:
+    """Whether `x` has elements of a dtype that kernels take, and the other arrays (or None) have the same dtype."""
+    return bool(
+        x.dtype in FLOATS and x.size and all(a is None or a.dtype == x.dtype for a in others)
+    )

@@ -50,8 +50,12 @@ class Streams:
 
     def __init__(self, cuda: Any):
         self.cuda = cuda
+        self._device, self._stream = cuda.runtime.getDevice, cuda.get_current_stream
         self.array: Any = None  # the class of the library's arrays; set by the backend
         self._lanes: Any = weakref.WeakValueDictionary()  # (device, stream pointer) -> Lane
+        # (device, stream pointer, Lane) that was asked for last: mostly the next one, too. One tuple, so that threads
+        # never see half of another's.
+        self._last: tuple = (None, None, None)
         self._retired: deque[tuple[Any, Any]] = deque()  # (values, event after their last use)
         self._sweep_at = SWEEP
         self._guarded: dict[
@@ -63,14 +67,19 @@ class Streams:
 
     def current(self, device: int | None = None) -> Lane:
         """The lane of the current stream of `device`, by default the current device."""
-        index: int = self.cuda.runtime.getDevice() if device is None else device
-        return self.lane(index, self.cuda.get_current_stream(index))
+        index: int = self._device() if device is None else device
+        stream = self._stream(index)
+        last = self._last
+        if last[1] == stream.ptr and last[0] == index:
+            return last[2]
+        return self.lane(index, stream)
 
     def lane(self, device: int, stream: Any) -> Lane:
         key = (device, stream.ptr)
         found = self._lanes.get(key)
         if found is None:
             found = self._lanes[key] = Lane(self.cuda, device, stream)
+        self._last = (*key, found)
         return found
 
     def position(self) -> list[Lane]:
@@ -114,7 +123,9 @@ class Streams:
     def elsewhere(self, array: Any) -> Any:
         """A context manager that makes the device of `array` current; None if it is already."""
         device = array.data.device_id
-        return None if device == self.cuda.runtime.getDevice() else self.cuda.Device(device)
+        if device is None or device == self.cuda.runtime.getDevice():  # None: of no CUDA device
+            return None
+        return self.cuda.Device(device)
 
     def sweep(self) -> None:
         """Let go of what is no longer read. Never waits."""

@@ -51,7 +51,7 @@ def is_initialized() -> bool:
 
     It is not before the first tensor, stream or question about a device.
     """
-    return _backend._backend is not None
+    return isinstance(_backend._backend, _backend.CupyBackend)
 
 
 def index_of(device: Any = None, optional: bool = False) -> int:

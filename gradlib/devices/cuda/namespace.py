@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import sys
+import warnings
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ...op import overlays
+from ...op import overlays, write_device
+from ...tape import arrays
 from ...tape.device import on_cuda
 from ...tape.modes import shared
 from ..numpy import scan
 from ..numpy.namespace import backend as numpy_backend
-from . import gemm, generators
+from . import epilogues, gemm, generators
 from .allocation import Allocator
 from .gaps import (
     WIDENED,
@@ -36,25 +40,45 @@ from .gaps import (
 from .lanes import Streams
 
 TABLES = 4096  # constant arrays that are kept in device memory
+FORKED = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start "
+    "method. What a child does on the CPU works, as that of a DataLoader's workers: move tensors to the device in the "
+    "parent."
+)
 _backend: Any = None
+_asked = (
+    False  # whether the driver has named devices: from then on it works in no child that is forked
+)
 
 
-def _cupy() -> Any:
-    """The library; not by an import statement, which type checkers take for this module."""
-    return importlib.import_module("cupy")
+def _imported(name: str) -> Any:
+    """CuPy, or another library of its package; not by import statements: type checkers take `cupy` for this module.
+
+    A warning is no missing device, nor a fault of the program, also where warnings are errors (``python -W error``).
+    """
+    if name in sys.modules:
+        return importlib.import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        return importlib.import_module(name)
 
 
 def why_not() -> str | None:
     """What is missing for CUDA, as a sentence that says what to do; None if CUDA can be used."""
+    global _asked
+    if isinstance(_backend, _Forked):
+        return FORKED
     if importlib.util.find_spec("cupy") is None:
         return (
             "CUDA is not available: CuPy is not installed. Install it with pip install 'gradlib[cuda12]' "
             "(or gradlib[cuda13]), or use device='cpu'."
         )
     try:
-        count = _cupy().cuda.runtime.getDeviceCount()
+        cupy = _imported("cupy")
+        count = cupy.cuda.runtime.getDeviceCount()
     except Exception as exc:
         return f"CUDA is not available: CuPy is installed but cannot use a CUDA device ({exc}). Use device='cpu'."
+    _asked = _asked or count > 0
     return None if count else "CUDA is not available: no CUDA device was found. Use device='cpu'."
 
 
@@ -72,6 +96,27 @@ def get_backend():
     return _backend
 
 
+class _Forked:
+    """Stands for the backend in a child that was forked after the driver was asked: it does not work there."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(FORKED)
+
+
+def _after_fork() -> None:
+    global _backend
+    if _backend is not None or _asked:
+        forked = _Forked()
+        if _backend is not None:
+            arrays.replace(_backend, forked)
+            write_device.forget_device_code()
+        _backend, shared.cuda = forked, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Elsewhere:
     """The functions of a namespace (the backend's, or one inside it), called with another device current."""
 
@@ -87,7 +132,8 @@ class _Elsewhere:
             with self.device:
                 return value(*args, **kwargs)
 
-        return on_device if callable(value) and not isinstance(value, type) else value
+        makes = callable(value) and (name == "empty" or not isinstance(value, type))
+        return on_device if makes else value
 
 
 class CupyBackend:
@@ -101,21 +147,26 @@ class CupyBackend:
     )  # elements that kernels of several passes take at a time: a device gains nothing by pieces
 
     def __init__(self) -> None:
-        self.xp = _cupy()
+        self.xp = _imported("cupy")
+        self.current_device = self.xp.cuda.runtime.getDevice
+        self.current_stream = self.xp.cuda.get_current_stream
         self.tables: dict[tuple, Any] = {}
         self.numbers: dict[tuple, Any] = {}  # (device, stream, dtype, number) -> array
         self.seen: set[tuple] = set()  # keys of numbers that were made once
         # the streams of `numbers` by pointer, kept so that no other stream gets that pointer
         self.number_streams: dict[int, Any] = {}
+        # uninitialised arrays: the class itself, which takes shape and dtype first, as `empty` of NumPy does
+        self.empty = self.xp.ndarray
         self.linalg = Linalg(self.xp)
-        self.checked_linalg = CheckedLinalg(self.linalg, importlib.import_module("cupyx").errstate)
+        self.checked_linalg = CheckedLinalg(self.linalg, _imported("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)
+        self.epilogues = epilogues.Epilogues(self.gemm)
         pool = self.xp.get_default_memory_pool()
         self.allocator = Allocator(self.xp.cuda, pool)
         if (
             self.xp.cuda.get_allocator() == pool.malloc
         ):  # not if the program has chosen one of its own
-            self.xp.cuda.set_allocator(self.allocator)
+            self.xp.cuda.set_allocator(self.allocator.take)
 
     @property
     def overlays(self) -> Any:
@@ -166,8 +217,12 @@ class CupyBackend:
         """
         if dtype.kind == "V" and value.__class__ is int:
             value = float(value)  # bfloat16 takes no integers of more than 64 bits
-        stream = self.xp.cuda.get_current_stream()
-        key = self.xp.cuda.runtime.getDevice(), stream.ptr, dtype.num, repr(value)
+        stream = self.current_stream()
+        # by its text: 0.0, which is equal to -0.0, a nan, and complex numbers, which may have these as parts
+        known = (
+            value if value and value == value and not isinstance(value, complex) else repr(value)
+        )
+        key = self.current_device(), stream.ptr, dtype.num, known
         found = self.numbers.get(key)
         if found is not None:
             return found
@@ -301,6 +356,17 @@ class CupyBackend:
         if a.dtype.kind == "V" == b.dtype.kind and (a.ndim > 2 or b.ndim > 2):
             return self.xp.matmul(a.astype("f4"), b.astype("f4")).astype(a.dtype)
         return self.xp.matmul(a, b)
+
+    def convolution_product(self, a, b, wide=False):
+        """A product of matrices inside a convolution: as exact as ``backends.cudnn.allow_tf32`` says.
+
+        wide: half types give float32, as the sums are.
+        """
+        if self.gemm.takes(a, b):
+            return self.gemm.matmul(a, b, convolution=True, wide=wide)
+        if wide and a.dtype.itemsize == 2:
+            a, b = a.astype("f4"), b.astype("f4")
+        return self.matmul(a, b)
 
     def dot(self, a, b, out=None):
         """NumPy's dot of arrays of at most two dimensions."""

@@ -95,6 +95,10 @@ class DeviceRng:
             return fused_words(self.xp, self.state, count)
         return words(self.xp, self.state, count)
 
+    def current(self) -> Any:
+        """A context in which the device of the numbers is the current one."""
+        return self.xp.cuda.Device(self.device)
+
     def host(self) -> np.random.Generator:
         """A generator for draws that are made on the host, seeded from here; waits for the device."""
         seeds = self.words(8)
@@ -170,6 +174,28 @@ class DeviceRng:
     def lognormal(self, mean: float = 0.0, sigma: float = 1.0, size: Any = ()) -> Any:
         """exp of a normal number."""
         return self.xp.exp(self.standard_normal(size) * sigma + mean)
+
+    def standard_gamma(self, shape: Any) -> Any:
+        """Gamma numbers with the rate 1, float64, of the shapes in an array; reads on the host whether all are drawn.
+
+        G. Marsaglia, W. Tsang, A simple method for generating gamma variables, ACM Trans. Math. Softw. 26 (2000).
+        """
+        xp, small = self.xp, shape < 1
+        d = xp.where(small, shape + 1, shape) - 1 / 3
+        c, values = 1 / xp.sqrt(9 * d), xp.zeros(shape.shape, F8)
+        todo = shape == shape
+        while bool(todo.any()):
+            x = self.standard_normal(shape.shape)
+            v = (1 + c * x) ** 3
+            log_u = xp.log(self._open(shape.size)).reshape(shape.shape)
+            fits = log_u < 0.5 * x * x + d - d * v + d * xp.log(xp.where(v > 0, v, 1))
+            fits &= (v > 0) & todo
+            values = xp.where(fits, d * v, values)
+            todo &= ~fits
+        less = (1 - self.random(shape.shape)) ** (
+            1 / shape
+        )  # a number of the shape a from one of a + 1
+        return xp.where(shape == shape, xp.where(small, values * less, values), shape)
 
     def gumbel(self, size: Any = ()) -> Any:
         """The standard Gumbel distribution: -log of an exponential number."""

@@ -1,6 +1,7 @@
-"""How exact products of float32 matrices are: full float32, or with the inputs rounded to TF32 on tensor cores.
+"""How exact products of float32 are: full float32, or with the inputs rounded to TF32 on tensor cores.
 
-CUDA only; the CPU always computes in full precision. The setting belongs to the process.
+Products of matrices have one setting, convolutions another (`backends.cudnn.allow_tf32`). CUDA only; the CPU always
+computes in full precision. The settings belong to the process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ __all__ = ["get_float32_matmul_precision", "set_float32_matmul_precision"]
 
 _LEVELS = ("highest", "high", "medium")
 _level = "highest"
+_tf32_in_convolutions = True
 
 
 def get_float32_matmul_precision() -> str:
@@ -33,3 +35,17 @@ def set_float32_matmul_precision(precision: str) -> None:
         )
         return
     _level = precision
+
+
+def convolutions_take_tf32() -> bool:
+    """Whether convolutions of float32 may round their inputs to TF32; see :func:`let_convolutions_take_tf32`."""
+    return _tf32_in_convolutions
+
+
+def let_convolutions_take_tf32(allowed: bool) -> None:
+    """Choose whether convolutions of float32 on CUDA may round their inputs to TF32 (10 bits of mantissa).
+
+    As in PyTorch they may unless they are told otherwise.
+    """
+    global _tf32_in_convolutions
+    _tf32_in_convolutions = bool(allowed)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
 from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
 from . import forward, vjp
-from .sums import ones
+from .sums import MAX, ones
 
-TILE = 1 << 17  # scores of a tile at most
-WHOLE = 1 << 13  # scores of one batch entry up to which several entries are computed together
+ROWS = 64  # queries of a tile: matrices of this size BLAS multiplies as they lie, without packing
+TILE = 1 << 17  # scores of one batch entry in a tile at most
+STACK = 1 << 16  # scores up to which batch entries are computed together
+SMALL = 1 << 12  # scores below which one step less counts for more than a quicker step
+SURE = 40.0  # scores up to here need no shift: exp and its sums stay within float32
 
 _masks: dict = {}
 
 
 def _tiles(length: int, keys: int):
     """(start, stop) of tiles of queries."""
-    step = max(16, min(length, TILE // max(keys, 1)))
-    if length >= 256:
-        step = min(step, 128)
+    step = min(ROWS, max(16, TILE // max(keys, 1)))
     return [(i, min(i + step, length)) for i in range(0, length, step)]
 
 
@@ -43,9 +44,9 @@ def _forbidden(i: int, j: int, keys: int, dtype):
 
 def _parts(lead: tuple, size: int) -> list[tuple]:
     """Indices of leading dimensions: of one matrix each, or of stacks of them where their `size` scores are few."""
-    if size > WHOLE:
+    room, axis, inside = STACK // max(size, 1), len(lead), 1
+    if room < 2:
         return list(np.ndindex(*lead))
-    room, axis, inside = TILE // 4 // max(size, 1), len(lead), 1
     while axis and inside * lead[axis - 1] <= room:
         axis -= 1
         inside *= lead[axis]
@@ -70,93 +71,158 @@ def _like(a, shape):
     return empty_ordered(np, shape, a.dtype, order_of((a,), shape))
 
 
-def _scores(q, k, mask, i, j, is_causal, scale):
-    """Scores of a tile of queries, masked; only keys that a causal mask leaves."""
-    keys = _limit(j, k.shape[-2], is_causal)
-    s = np.matmul(q[..., i:j, :], k[..., :keys, :].swapaxes(-1, -2))
-    s *= scale
+def _beside(a, column, factor=None):
+    """`a` with one column more (a number, or one for each row), times `factor` but for that column."""
+    out = np.empty((*a.shape[:-1], a.shape[-1] + 1), a.dtype)
+    if factor is None:
+        out[..., :-1] = a
+    else:
+        np.multiply(a, factor, out[..., :-1])
+    out[..., -1] = column
+    return out
+
+
+def _columns(a, ones: int = 0):
+    """A copy of `a` with its last two dimensions swapped (the quickest to multiply rows with), over rows of ones."""
+    *lead, rows, width = a.shape
+    out = np.empty((*lead, width + ones, rows), a.dtype)
+    # swapping what is contiguous is the quicker by more than the copy costs
+    out[..., :width, :] = np.ascontiguousarray(a).swapaxes(-1, -2)
+    if ones:
+        out[..., width:, :] = 1
+    return out
+
+
+def _mask_tile(s, mask, i: int, j: int, is_causal: bool) -> None:
+    """What is forbidden, and the mask, added to the scores of queries i..j."""
+    keys = s.shape[-1]
     if is_causal:
         start = min(i, keys)  # keys before the tile's first query are all allowed
-        s[..., start:] += _forbidden(0, j - i, keys - start, s.dtype)
+        if start < keys:
+            s[..., start:] += _forbidden(0, j - i, keys - start, s.dtype)
     if mask is not None:
         s += mask[..., i:j, :keys]
-    return s, keys
+
+
+def _modest(q, k) -> bool:
+    """Whether no product of a row of `q` with one of `k` can be larger than `SURE` (|q k| <= |q| |k|)."""
+    return bool(np.vecdot(q, q).max() * np.vecdot(k, k).max() < SURE * SURE)
 
 
 def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tuple:
     """The result, and the logarithms of the sums of rows."""
     lead, (length, keys), d = query.shape[:-2], (query.shape[-2], key.shape[-2]), query.dtype
-    q, k, v = _rows(query), _rows(key), _rows(value)
-    out, lse = _like(q, (*lead, length, v.shape[-1])), np.empty((*lead, length), d)
-    tiles = _tiles(length, keys)
-    for part in _parts(lead, length * keys):
+    q = _rows(query)
+    out, lse = _like(q, (*lead, length, value.shape[-1])), np.empty((*lead, length), d)
+    if not lse.size:
+        return out, lse
+    if not keys:
+        out[...], lse[...] = 0, -np.inf
+        return out, lse
+    if lse.size * keys < SMALL:
+        s = np.matmul(q * scale, key.swapaxes(-1, -2))
+        _mask_tile(s, mask, 0, length, is_causal)
+        _mix(s, value, out, _exp_rows(s, lse, mask is not None))
+        return out, lse
+    q, k, v = q * scale, _rows(key), _rows(value)
+    exp = _exp if mask is None and _modest(q, k) else _exp_rows
+    columns, tiles = _columns(k), _tiles(length, keys)
+    for part in _parts(lead, tiles[0][1] * keys):
+        pq, pk, pv, po, pl = q[part], columns[part], v[part], out[part], lse[part]
         own = None if mask is None else mask[part]
         for i, j in tiles:
-            s, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
-            _tile_forward(s, v[part][..., :n, :], out[part][..., i:j, :], lse[part][..., i:j])
+            n = _limit(j, keys, is_causal)
+            s = np.matmul(pq[..., i:j, :], pk[..., :n])
+            _mask_tile(s, own, i, j, is_causal)
+            logs = pl[..., i:j]
+            _mix(s, pv[..., :n, :], po[..., i:j, :], exp(s, logs, own is not None))
     return out, lse
 
 
-def _tile_forward(s, v, out, lse) -> None:
-    if not s.size:
-        out[...], lse[...] = 0, -np.inf
-        return
-    top = np.maximum.reduce(s, axis=-1, keepdims=True)
-    if not np.isfinite(np.minimum.reduce(top, axis=None)):
-        top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
-    s -= top
-    np.exp(s, out=s)
-    total = s.dot(ones(s.shape[-1], s.dtype))
-    np.log(total, out=lse)
-    lse += top[..., 0]
-    if not np.minimum.reduce(total, axis=None) > 0:  # nothing allowed in some row: its result is 0
-        total[total == 0] = 1
-    np.matmul(s, v, out=out)
+def _mix(s, v, out, total) -> None:
+    np.matmul(s, v, out)
     out /= total[..., None]
 
 
+def _exp(s, lse, masked: bool):
+    """exp(s) in place, of modest scores; returns the sums of rows, and their logarithms in `lse`."""
+    np.exp(s, s)
+    total = s.dot(ones(s.shape[-1], s.dtype))
+    np.log(total, lse)
+    return total
+
+
+def _exp_rows(s, lse, masked: bool):
+    """The same shifted row by row; `masked`: in some row nothing may be allowed."""
+    top = MAX(s, -1, None, None, True)
+    if not math.isfinite(np.minimum.reduce(top, None)):
+        top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
+    s -= top
+    total = _exp(s, lse, masked)
+    lse += top[..., 0]
+    if masked and not np.minimum.reduce(total, None) > 0:  # nothing allowed: the result is 0
+        total[total == 0] = 1
+    return total
+
+
 def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
-    """Gradients of query, key, value and of the mask's broadcast form, tile by tile."""
+    """Gradients of query, key, value and of the mask's broadcast form, tile by tile.
+
+    What is subtracted from each row of the scores, and of the gradients of the probabilities, is one more term of the
+    products that make them.
+    """
     lead, length, keys = q.shape[:-2], q.shape[-2], k.shape[-2]
     dq, dk, dv = (_like(a, a.shape) if need else None for a, need in zip((q, k, v), needs))
-    for empty in (dq, dk, dv):
-        if empty is not None:
-            empty.fill(0)
     dm = np.zeros((*lead, length, keys), q.dtype) if needs[3] else None
-    for part in _parts(lead, length * keys):
+    if not lse.size or not keys:
+        for empty in (dq, dk, dv):
+            if empty is not None:
+                empty.fill(0)
+        return dq, dk, dv, dm
+    if mask is not None:  # nothing allowed: all probabilities are 0
+        lse = np.where(lse == -np.inf, np.inf, lse)
+    qs, k1 = _beside(q, -lse, scale), _columns(k, 1)
+    slopes = needs[0] or needs[1] or needs[3]
+    if slopes:
+        g1, v1 = _beside(g, -np.vecdot(g, out)), _columns(v, 1)
+    tiles = _tiles(length, keys)[::-1]  # the first one then writes, for all keys
+    for part in _parts(lead, tiles[-1][1] * keys):
         own = None if mask is None else mask[part]
-        for i, j in _tiles(length, keys):
-            p, n = _scores(q[part], k[part], own, i, j, is_causal, scale)
-            if not p.size:
-                continue
-            logs, gb = lse[part][..., i:j], g[part][..., i:j, :]
-            p -= logs[..., None]
-            np.exp(p, out=p)
-            nothing = logs == -np.inf
-            if nothing.any():
-                p[nothing] = 0
+        for i, j in tiles:
+            n = _limit(j, keys, is_causal)
+            first = j == length
+            p = np.matmul(qs[part][..., i:j, :], k1[part][..., :n])
+            _mask_tile(p, own, i, j, is_causal)
+            np.exp(p, p)
             if dv is not None:
-                dv[part][..., :n, :] += np.matmul(p.swapaxes(-1, -2), gb)
-            if dq is None and dk is None and dm is None:
+                _accumulate(dv[part], p, g[part][..., i:j, :], first)
+            if not slopes:
                 continue
-            ds = np.matmul(gb, v[part][..., :n, :].swapaxes(-1, -2))
-            ds -= np.vecdot(gb, out[part][..., i:j, :])[..., None]
+            ds = np.matmul(g1[part][..., i:j, :], v1[part][..., :n])
             ds *= p
             if dm is not None:
                 dm[part][..., i:j, :n] = ds
-            ds *= scale
             if dq is not None:
-                np.matmul(ds, k[part][..., :n, :], out=dq[part][..., i:j, :])
+                np.matmul(ds, k[part][..., :n, :], dq[part][..., i:j, :])
             if dk is not None:
-                dk[part][..., :n, :] += np.matmul(ds.swapaxes(-1, -2), q[part][..., i:j, :])
+                _accumulate(dk[part], ds, qs[part][..., i:j, :-1], first)
+    if dq is not None:
+        dq *= scale
     return dq, dk, dv, dm
 
 
-@forward("scaled_dot_product_attention_op")
-def attention(
-    xp: Any, query: Any, key: Any, value: Any, attn_mask=None, *, is_causal: bool, scale: float
-):
-    return attention_by(_in_tiles, xp, query, key, value, attn_mask, is_causal, scale)
+def _accumulate(out, p, rows, first: bool) -> None:
+    """The first rows of `out` (+)= p^T rows; the others are 0."""
+    n = p.shape[-1]
+    if not first:
+        out[..., :n, :] += np.matmul(p.swapaxes(-1, -2), rows)
+        return
+    np.matmul(p.swapaxes(-1, -2), rows, out[..., :n, :])
+    if n < out.shape[-2]:
+        out[..., n:, :] = 0
+
+
+forward("scaled_dot_product_attention_op")(attention_by(_in_tiles))
 
 
 @vjp("scaled_dot_product_attention_op")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...operators.kinds import F8, wide_or_none
@@ -46,12 +44,7 @@ def _scale_shift(xp, x, scale, shift):
     return out
 
 
-@forward("native_batch_norm")
-def batch_norm(
-    xp: Any, input: Any, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box,
-):  # fmt: skip
-    how = (weight, bias, running_mean, running_var, training, eps, box)
-    return batch_norm_by(_channel_moments, _scale_shift, xp, input, *how)
+forward("native_batch_norm")(batch_norm_by(_channel_moments, _scale_shift))
 
 
 def _channel_sums(x, g, mean):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-PIECE = 1 << 15  # elements: some temporaries of this size stay in the second-level cache
+PIECE = 1 << 16  # elements: temporaries of this size stay in the second-level cache
 
 
 def in_pieces(xp, kernel: Callable, *arrays) -> Any:

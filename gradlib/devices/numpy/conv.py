@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any
 
-from ...operators.nn.conv import convolution_by, grad_input_by, grad_weight_by, transpose_by
-from ...operators.nn.windows import out_size
+from ...operators.nn.conv import CONVOLUTIONS, convolutions_by
+from ...operators.nn.windows import around, inside, out_sizes
 from . import forward
 
 COLUMNS = 1 << 10  # columns of the matrix of patches to aim for
@@ -32,10 +31,8 @@ class Patches:
         c, space = x.shape[1], x.shape[2:]
         self.padded = None
         if any(padding):
-            size = tuple(s + 2 * p for s, p in zip(space, padding, strict=True))
-            self.padded = xp.zeros((block, c, *size), x.dtype)
-            inner = tuple(slice(p, p + s) for s, p in zip(space, padding, strict=True))
-            self.inside = self.padded[(slice(None), slice(None), *inner)]
+            self.padded = xp.zeros((block, c, *around(space, padding)), x.dtype)
+            self.inside = self.padded[inside(space, padding)]
         self.rows, self.columns = c * math.prod(kernel), math.prod(out)
         self.buffer = xp.empty(self.rows * self.columns * block, x.dtype)
 
@@ -71,10 +68,8 @@ class RowPatches:
         self.xp, self.x, self.kernel, self.out = xp, x, kernel, out
         self.steps = (stride, dilation)
         c, space = x.shape[1], x.shape[2:]
-        size = tuple(s + 2 * p for s, p in zip(space, padding, strict=True))
-        self.padded = xp.zeros((block, *size, c), x.dtype)
-        inner = tuple(slice(p, p + s) for s, p in zip(space, padding, strict=True))
-        self.inside = self.padded[(slice(None), *inner)]
+        self.padded = xp.zeros((block, *around(space, padding), c), x.dtype)
+        self.inside = self.padded[(*inside(space, padding), slice(None))]
         self.buffer = xp.empty((block, math.prod(out), c * math.prod(kernel)), x.dtype)
 
     def of(self, i: int, j: int):
@@ -115,9 +110,7 @@ def is_pointwise(kernel, stride, padding) -> bool:
 def _forward(xp, x, w, bias, stride, padding, dilation, groups):
     """The convolution (cross-correlation) of x with w."""
     n, kernel, o = x.shape[0], w.shape[2:], w.shape[0]
-    out = tuple(
-        out_size(*a) for a in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
-    )
+    out = out_sizes(x.shape[2:], kernel, stride, padding, dilation)
     result = xp.empty((n, o, *out), x.dtype)
     length = math.prod(out)
     if not result.size or not w.size:
@@ -169,12 +162,9 @@ class Depthwise:
 
     def __init__(self, xp, space, channels, n, kernel, padding, dilation, dtype):
         self.xp, self.n, self.channels = xp, n, channels
-        self.size = tuple(s + 2 * p for s, p in zip(space, padding, strict=True))
-        self.out = tuple(
-            out_size(*a)
-            for a in zip(space, kernel, (1,) * len(kernel), padding, dilation, strict=True)
-        )
-        self.inner = (..., *[slice(p, p + s) for p, s in zip(padding, space, strict=True)])
+        self.size = around(space, padding)
+        self.out = out_sizes(space, kernel, (1,) * len(kernel), padding, dilation)
+        self.inner = inside(space, padding)
         steps = [math.prod(self.size[i + 1 :]) for i in range(len(kernel))]
         self.shifts = [
             sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True))
@@ -336,7 +326,6 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
         (groups, c // groups, block, math.prod(size) + (max(shifts) if wide else 0)), g.dtype
     )
     spread = xp.zeros((o, block, *shape), g.dtype) if wide else None
-    inner = tuple(slice(p, p + s) for p, s in zip(padding, space, strict=True))
     for i in range(0, n, block):
         j = min(i + block, n)
         m = j - i
@@ -360,7 +349,7 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
         else:
             _add_taps(here.reshape(*here.shape[:3], *size), parts, kernel, out, stride, dilation)
         image = here[..., : math.prod(size)].reshape(c, m, *size)
-        result[i:j] = image[(slice(None), slice(None), *inner)].swapaxes(0, 1)
+        result[i:j] = image[inside(space, padding)].swapaxes(0, 1)
 
 
 def _add_taps(target, parts, kernel, out, stride, dilation) -> None:
@@ -375,28 +364,7 @@ def _add_taps(target, parts, kernel, out, stride, dilation) -> None:
 # -- overlays ----------------------------------------------------------------------------------------------------------
 
 
-@forward("convolution")
-def convolution(xp: Any, input: Any, weight: Any, bias=None, *, stride, padding, dilation, groups):
-    how = (stride, padding, dilation, groups)
-    return convolution_by(_forward, xp, input, weight, bias, *how)
-
-
-@forward("conv_grad_input")
-def conv_grad_input(xp: Any, grad: Any, weight: Any, *, space, stride, padding, dilation, groups):
-    return grad_input_by(_grad_input, xp, grad, weight, space, stride, padding, dilation, groups)
-
-
-@forward("conv_grad_weight")
-def conv_grad_weight(
-    xp: Any, input: Any, grad: Any, *, kernel_size, stride, padding, dilation, groups
+for _op, _kernel in zip(
+    CONVOLUTIONS, convolutions_by(_forward, _grad_input, _grad_weight), strict=True
 ):
-    how = (kernel_size, stride, padding, dilation, groups)
-    return grad_weight_by(_grad_weight, xp, input, grad, *how)
-
-
-@forward("conv_transpose")
-def conv_transpose(
-    xp: Any, input: Any, weight: Any, bias=None, *, space, stride, padding, dilation, groups
-):
-    how = (space, stride, padding, dilation, groups)
-    return transpose_by(_grad_input, xp, input, weight, bias, *how)
+    forward(_op.name)(_kernel)

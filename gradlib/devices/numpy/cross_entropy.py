@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...operators.nn.cross_entropy import (
@@ -30,17 +28,12 @@ def _log_sums(xp, rows):
     for i in range(0, n, step):
         x = rows[i : i + step]
         total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
-        np.log(total[:, 0], out=logs[i : i + step])
+        np.log(total[:, 0], logs[i : i + step])
         top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
     return top, logs
 
 
-@forward("cross_entropy_op")
-@float_arrays
-def cross_entropy(
-    xp: Any, self: Any, target: Any, weight=None, *, reduction: int, ignore_index: int
-):
-    return cross_entropy_by(_log_sums, xp, self, target, weight, reduction, ignore_index)
+forward("cross_entropy_op")(float_arrays(cross_entropy_by(_log_sums)))
 
 
 @vjp("cross_entropy_op")

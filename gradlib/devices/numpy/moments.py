@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ...operators.kinds import F8
-from ...operators.reduce.moments import std_by, var_by, with_mean_by
+from ...operators.reduce.moments import MOMENTS, moments_by
 from ...operators.reduce.sums import kept
 from . import forward
 from .blocks import PIECE, row_blocks
@@ -130,21 +129,5 @@ def _squares(xp, self, n, dim, keepdim):
     )
 
 
-@forward("var")
-def var(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
-    return var_by(_squares, xp, self, dim, correction, keepdim)
-
-
-@forward("std")
-def std(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
-    return std_by(_squares, xp, self, dim, correction, keepdim)
-
-
-@forward("var_mean")
-def var_mean(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
-    return with_mean_by(_squares, False, xp, self, dim, correction, keepdim)
-
-
-@forward("std_mean")
-def std_mean(xp: Any, self: Any, *, dim: tuple, correction: Any, keepdim: bool):
-    return with_mean_by(_squares, True, xp, self, dim, correction, keepdim)
+for _op, _forward in zip(MOMENTS, moments_by(_squares), strict=True):
+    forward(_op.name)(_forward)

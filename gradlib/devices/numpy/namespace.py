@@ -17,6 +17,17 @@ _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
 
 
+def _of_numbers(function: Any) -> staticmethod:
+    """A function of NumPy that takes float8 arrays, too, and would look at their bytes: refused for those."""
+
+    def call(array: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(array, "dtype", _FLOAT).names is not None:
+            raise TypeError(f"{function.__name__} is not for arrays of {array.dtype}")
+        return function(array, *args, **kwargs)
+
+    return staticmethod(call)
+
+
 class NumpyBackend:
     """NumPy as the namespace of kernels."""
 
@@ -28,10 +39,17 @@ class NumpyBackend:
     xp = np
     checked_linalg = np.linalg
     where = staticmethod(select.where)
+    convolution_product = staticmethod(
+        np.matmul
+    )  # inside a convolution: a setting of its own on CUDA
     count_threads, limit_threads = staticmethod(threads.count), staticmethod(threads.limit)
     add_up = staticmethod(sums.add_up)
     sum_of_squares = staticmethod(sums.sum_of_squares)
     accumulate = staticmethod(scan.accumulate)
+
+    sort, argsort, argpartition = map(_of_numbers, (np.sort, np.argsort, np.argpartition))
+    unique, searchsorted, isin = map(_of_numbers, (np.unique, np.searchsorted, np.isin))
+    nonzero = _of_numbers(np.nonzero)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -23,12 +22,12 @@ def _row_moments(x, centred, eps: float):
     mean = row_sums(x)
     mean /= n
     mean = mean[:, None]
-    np.subtract(x, mean, out=centred)
+    np.subtract(x, mean, centred)
     rstd = row_products(centred, centred)
     rstd /= n
     rstd += eps
-    np.sqrt(rstd, out=rstd)
-    return mean, np.reciprocal(rstd, out=rstd)[:, None]
+    np.sqrt(rstd, rstd)
+    return mean, np.reciprocal(rstd, rstd)[:, None]
 
 
 def _layer_norm_rows(xp, x, weight, bias, eps: float):
@@ -83,17 +82,15 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
         xhat += shift[:, None]
         o = dx[i:j]
         if weight is None:
-            np.subtract(gb, xhat, out=o)
+            np.subtract(gb, xhat, o)
         else:
-            np.multiply(gb, w, out=o)
+            np.multiply(gb, w, o)
             o -= xhat
         o *= rstd[i:j]
     return dx, dw, db
 
 
-@forward("native_layer_norm")
-def layer_norm(xp: Any, input: Any, weight=None, bias=None, *, normalized_shape: tuple, eps: float):
-    return layer_norm_by(_layer_norm_rows, xp, input, weight, bias, normalized_shape, eps)
+forward("native_layer_norm")(layer_norm_by(_layer_norm_rows))
 
 
 @vjp("native_layer_norm")
@@ -120,11 +117,6 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
 # -- rms_norm and group_norm -------------------------------------------------------------------------------------------
 
 
-@forward("fused_rms_norm")
-def rms_norm(xp: Any, input: Any, weight=None, *, normalized_shape: tuple, eps: float):
-    return rms_norm_by(_squares, xp, input, weight, normalized_shape, eps)
-
-
 def _squares(x):
     return row_products(x, x)[:, None]
 
@@ -141,6 +133,5 @@ def _group_moments(xp, x, eps: float):
     return mean, 1 / np.sqrt(var + eps)
 
 
-@forward("native_group_norm")
-def group_norm(xp: Any, input: Any, weight=None, bias=None, *, groups: int, eps: float):
-    return group_norm_by(_group_moments, xp, input, weight, bias, groups, eps)
+forward("fused_rms_norm")(rms_norm_by(_squares))
+forward("native_group_norm")(group_norm_by(_group_moments))

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...tape import dtypes
+from ...operators.reduce.scan import FEW, WIDER
 from .blocks import PIECE
 
 SLICE = 64  # elements from which a slice is long
-FEW = 32  # most single-precision numbers whose running sum is kept in single precision; products leave its range
 EXTREMA = ("maximum", "minimum")
 CHUNKED = 1 << 13  # elements from which an array is accumulated by more than one call
 # Lengths of chunks; so many single-precision factors stay in the range of double precision.
 CHUNKS = {"add": 16, "multiply": 6}
-WIDER = {
-    **dict.fromkeys((dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np),
-    dtypes.complex64.np: dtypes.complex128.np,
-}
 
 
 def accumulate(ufunc: str, x, dim: int, into=None):

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import forward
 from .halves import float_arrays
-from .sums import row_products, row_sums
+from .sums import MAX, row_products, row_sums
 
 ROWS = 1 << 15  # elements of a block of rows
 SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
@@ -23,43 +23,43 @@ def exp_rows(x, out, exact: float):
     One shift for the block is cheaper than one for each row; it serves if every row sum stays above `exact`.
     """
     if x.size > SMALL:
-        shift = np.maximum.reduce(x, axis=None)
-        np.subtract(x, shift, out=out)
-        np.exp(out, out=out)
+        shift = MAX(x, None)
+        np.subtract(x, shift, out)
+        np.exp(out, out)
         total = row_sums(out)
         shared = np.minimum.reduce(total) > exact
     else:
         shared = False
     if not shared:
-        shift = np.maximum.reduce(x, axis=1, keepdims=True)
-        np.subtract(x, shift, out=out)
-        np.exp(out, out=out)
+        shift = MAX(x, 1, None, None, True)
+        np.subtract(x, shift, out)
+        np.exp(out, out)
         total = row_sums(out)
     return total[:, None], shift
 
 
 def _softmax_block(x, out):
     total, _ = exp_rows(x, out, 1e-12)
-    np.divide(out, total, out=out)
+    np.divide(out, total, out)
 
 
 def _log_softmax_block(x, out):
     total, shift = exp_rows(x, out, LOW_SUM)
-    np.subtract(x, shift, out=out)
-    out -= np.log(total, out=total)
+    np.subtract(x, shift, out)
+    out -= np.log(total, total)
 
 
 def _softmax_grad_block(g, y, out):
     inner = row_products(g, y)[:, None]
-    np.subtract(g, inner, out=out)
+    np.subtract(g, inner, out)
     out *= y
 
 
 def _log_softmax_grad_block(g, y, out):
     total = row_sums(g)[:, None]
-    np.exp(y, out=out)
+    np.exp(y, out)
     out *= total
-    np.subtract(g, out, out=out)
+    np.subtract(g, out, out)
 
 
 def by_rows(block, dim: int, *arrays):

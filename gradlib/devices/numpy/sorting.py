@@ -109,7 +109,7 @@ def _order(xp, x, dim: int, descending: bool):
 
 @forward("argsort")
 def argsort(xp: Any, self: Any, *, dim: int, descending: bool):
-    if self.size < LARGE or not self.ndim:
+    if self.size < LARGE or not self.ndim or self.dtype.names:
         return NotImplemented
     order = digit_argsort(xp.wide(self), dim, descending)
     if order is None:
@@ -117,17 +117,25 @@ def argsort(xp: Any, self: Any, *, dim: int, descending: bool):
     return order if self.flags.c_contiguous else in_order(xp, order, (self,))
 
 
+_kth = kth_by(_order)
+
+
 @forward("kth_index")
 def kth_index(xp: Any, self: Any, *, k: int, dim: int):
-    return kth_by(_order, xp, self, k, dim)
+    return NotImplemented if self.dtype.names else _kth(xp, self, k=k, dim=dim)
+
+
+_topk = topk_by(_order)
 
 
 @forward("topk_index")
 def topk_index(xp: Any, self: Any, *, k: int, dim: int, largest: bool, sorted: bool):
+    if self.dtype.names:
+        return NotImplemented
     n = self.shape[dim] if self.ndim else 0
     if k and n >= LARGE and 16 * k <= n:
         moved = np.ascontiguousarray(np.moveaxis(xp.wide(self), dim, -1))
         found = top_places(moved.reshape(-1, n), k, largest)
         if found is not None:
             return np.ascontiguousarray(np.moveaxis(found.reshape(*moved.shape[:-1], k), -1, dim))
-    return topk_by(_order, xp, self, k, dim, largest)
+    return _topk(xp, self, k=k, dim=dim, largest=largest, sorted=sorted)

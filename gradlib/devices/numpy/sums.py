@@ -22,6 +22,7 @@ F8 = np.dtype(np.float64)
 
 _kept: dict = {}
 ADD: Any = np.add.reduce
+MAX: Any = np.maximum.reduce
 
 
 def ones(n: int, dtype):

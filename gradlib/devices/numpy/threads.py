@@ -15,19 +15,26 @@ _SUFFIXES = ("64_", "")
 
 
 @cache
-def _openblas() -> tuple[Any, Any] | None:
-    """The functions (set, get) of the OpenBLAS that NumPy's wheels bring along, if there is one."""
+def openblas() -> Any:
+    """The OpenBLAS that NumPy's wheels bring along, as a library of ctypes, or None."""
     from pathlib import Path  # of all that `import gradlib` imports nothing else needs it
 
     package = Path(np.__file__).parent
     for folder in (package.parent / "numpy.libs", package / ".dylibs"):
         for path in sorted(folder.glob("*openblas*")):
-            library = ctypes.CDLL(str(path))
-            for prefix in _PREFIXES:
-                for suffix in _SUFFIXES:
-                    name = f"{prefix}_set_num_threads{suffix}"
-                    if hasattr(library, name):
-                        return getattr(library, name), getattr(library, name.replace("set", "get"))
+            return ctypes.CDLL(str(path))
+    return None
+
+
+@cache
+def _openblas() -> tuple[Any, Any] | None:
+    """The functions (set, get) of that library, if there is one and it has them."""
+    library = openblas()
+    for prefix in _PREFIXES:
+        for suffix in _SUFFIXES:
+            name = f"{prefix}_set_num_threads{suffix}"
+            if hasattr(library, name):
+                return getattr(library, name), getattr(library, name.replace("set", "get"))
     return None
 
 

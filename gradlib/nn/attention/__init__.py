@@ -9,10 +9,12 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..._refused import refuse
 from ...backends import cuda
 from ...backends.cuda import SDPBackend
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
+__getattr__ = refuse(__name__)
 
 _FLAGS = {
     SDPBackend.MATH: "enable_math",

@@ -38,19 +38,7 @@ class ModuleFields:
     _load_state_dict_post_hooks: OrderedDict[int, Callable]
 
 
-HOOK_DICTS = (
-    "_backward_pre_hooks",
-    "_backward_hooks",
-    "_forward_hooks",
-    "_forward_hooks_with_kwargs",
-    "_forward_hooks_always_called",
-    "_forward_pre_hooks",
-    "_forward_pre_hooks_with_kwargs",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
+HOOK_DICTS = tuple(name for name in ModuleFields.__annotations__ if "_hooks" in name)
 
 
 def new_fields() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...tape import recording
-from ...tape.hooks import RemovableHandle
+from ...tape.hooks import RemovableHandle, add_hook
 from ...tape.modes import state
 from ...tape.tensor import Tensor
 from . import _global_hooks as everywhere
@@ -174,11 +174,9 @@ class Calling(ModuleFields):
     def _add_hook(
         self, registry: str, hook: Callable, extra: tuple[str, ...] = (), prepend: bool = False
     ) -> RemovableHandle:
-        hooks = self.__dict__[registry]
-        handle = RemovableHandle(hooks, extra_dict=[self.__dict__[name] for name in extra])
-        hooks[handle.id] = hook
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
+        fields = self.__dict__
+        extras = [fields[name] for name in extra]
+        handle = add_hook(fields[registry], hook, *extras, prepend=prepend)
         self.__dict__["_hooked"] = True
         return handle
 

@@ -11,7 +11,16 @@ from ...operators import public as ops
 from ...tape import dtypes
 from ...tape.device import device as Device
 from ...tape.tensor import Tensor
+from ..parameter import Parameter, is_lazy
 from ._traversal import Traversal
+
+
+def _made_anew(param: Tensor, applied: Tensor, fn: Callable[[Tensor], Tensor]) -> Parameter:
+    """A parameter on `applied` in the place of another one, with its gradient."""
+    made = Parameter(applied, param.requires_grad)
+    if param.grad is not None:
+        made.grad = fn(param.grad).requires_grad_(param.grad.requires_grad)
+    return made
 
 
 class Conversion(Traversal):
@@ -20,16 +29,21 @@ class Conversion(Traversal):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Replace every parameter, its gradient, and every buffer by `fn` of it.
 
-        Parameters stay the same objects: optimizers and hooks keep working.
+        Parameters stay the same objects, so that optimizers and hooks keep working; but those that go to the meta
+        device, or come from there, are made anew.
         """
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is None:
                 continue
             with no_grad():
-                param.data = fn(param)
+                applied = fn(param)
+                if not is_lazy(param) and applied.is_meta != param.is_meta:
+                    self._parameters[name] = _made_anew(param, applied, fn)
+                    continue
+                param.data = applied
                 if param.grad is not None:
                     param.grad.data = fn(param.grad)
         for name, buf in self._buffers.items():
@@ -165,17 +179,18 @@ class Conversion(Traversal):
             extra = {}
             if memory_format is not None and t.dim() in (4, 5):
                 extra["memory_format"] = memory_format
-            return t.to(
-                t.device if device is None else device,
-                t.dtype if kind is None else kind,
-                non_blocking,
-                **extra,
-            )
+            where = t.device if device is None else device
+            if not is_lazy(t) and t.is_meta and where.type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                )
+            return t.to(where, t.dtype if kind is None else kind, non_blocking, **extra)
 
         return self._apply(convert)
 
     def share_memory(self) -> Any:
-        """Move parameters and buffers into memory that processes forked later share; returns self.
+        """Move parameters and buffers into memory that processes share; returns self.
 
         Training in several processes on one model: each steps on the same numbers.
 

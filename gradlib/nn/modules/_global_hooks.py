@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ...tape.hooks import RemovableHandle
+from ...tape.hooks import RemovableHandle, add_hook
 
 _global_backward_pre_hooks: OrderedDict[int, Callable] = OrderedDict()
 _global_backward_hooks: OrderedDict[int, Callable] = OrderedDict()
@@ -36,14 +36,8 @@ def any_call_hook() -> bool:
     )
 
 
-def _register(hooks: OrderedDict, hook: Callable, *extra: OrderedDict) -> RemovableHandle:
-    handle = RemovableHandle(hooks, extra_dict=list(extra))
-    hooks[handle.id] = hook
-    return handle
-
-
 def _register_call(hooks: OrderedDict, hook: Callable, *extra: OrderedDict) -> RemovableHandle:
-    handle = _register(hooks, hook, *extra)
+    handle = add_hook(hooks, hook, *extra)
     for mark in _on_call_hook:
         mark()
     return handle
@@ -60,7 +54,7 @@ def register_module_buffer_registration_hook(
         >>> handle = register_module_buffer_registration_hook(lambda m, name, b: print(name))
         >>> handle.remove()
     """
-    return _register(_global_buffer_registration_hooks, hook)
+    return add_hook(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(
@@ -74,7 +68,7 @@ def register_module_module_registration_hook(
         >>> handle = register_module_module_registration_hook(lambda m, name, sub: print(name))
         >>> handle.remove()
     """
-    return _register(_global_module_registration_hooks, hook)
+    return add_hook(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(
@@ -88,7 +82,7 @@ def register_module_parameter_registration_hook(
         >>> handle = register_module_parameter_registration_hook(lambda m, name, p: print(name))
         >>> handle.remove()
     """
-    return _register(_global_parameter_registration_hooks, hook)
+    return add_hook(_global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

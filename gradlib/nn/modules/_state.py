@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...autograd.grad_mode import no_grad
-from ...tape.hooks import RemovableHandle
+from ...tape.hooks import RemovableHandle, add_hook
 from ...tape.tensor import Tensor
 from ..parameter import Parameter, is_lazy
 from ._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields
@@ -198,28 +197,21 @@ class StateDict(ModuleFields):
         error_msgs: list[str],
     ) -> None:
         """Load this module's own tensors; the submodules' are loaded by `load_state_dict`."""
+        given = (
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
         for hook in self._load_state_dict_pre_hooks.values():
-            hook(
-                state_dict,
-                prefix,
-                local_metadata,
-                strict,
-                missing_keys,
-                unexpected_keys,
-                error_msgs,
-            )
-        owned = {
-            name: tensor
-            for name, tensor in itertools.chain(
-                self._parameters.items(),
-                (
-                    (n, b)
-                    for n, b in self._buffers.items()
-                    if n not in self._non_persistent_buffers_set
-                ),
-            )
-            if tensor is not None
-        }
+            hook(*given)
+        transient = self._non_persistent_buffers_set
+        kept = {name: buf for name, buf in self._buffers.items() if name not in transient}
+        named = {**self._parameters, **kept}
+        owned = {name: tensor for name, tensor in named.items() if tensor is not None}
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, tensor in owned.items():
             key = prefix + name
@@ -263,6 +255,13 @@ class StateDict(ModuleFields):
                 f"size mismatch for {key}: copying a param with shape {value.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."
             )
+        if not assign and not lazy and tensor.is_meta and not value.is_meta:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
+                "model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state "
+                "dictionary to their corresponding key in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         try:
             with no_grad():
                 if assign:
@@ -292,7 +291,7 @@ class StateDict(ModuleFields):
                 "Cannot register the same function as the state dict post hook that was "
                 "previously registered via register_state_dict_post_hook"
             )
-        return _register(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Run `hook(module, state_dict, prefix, local_metadata)` after `state_dict`.
@@ -311,7 +310,7 @@ class StateDict(ModuleFields):
             ['w']
         """
         hook._from_public_api = True  # type: ignore[attr-defined]
-        return _register(self._state_dict_hooks, hook)
+        return add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Run `hook(module, prefix, keep_vars)` before `state_dict` reads the module.
@@ -326,14 +325,14 @@ class StateDict(ModuleFields):
             >>> seen
             ['0.']
         """
-        return _register(self._state_dict_pre_hooks, hook)
+        return add_hook(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """Register a hook that sees the arguments of `_load_from_state_dict` before it runs."""
         bound = functools.partial(hook, self) if with_module else hook
-        return _register(self._load_state_dict_pre_hooks, bound)
+        return add_hook(self._load_state_dict_pre_hooks, bound)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Run `hook` before this module loads its own tensors.
@@ -369,10 +368,4 @@ class StateDict(ModuleFields):
             >>> layer.load_state_dict({"weight": gradlib.ones(1, 1)})
             <All keys matched successfully>
         """
-        return _register(self._load_state_dict_post_hooks, hook)
-
-
-def _register(hooks: OrderedDict, hook: Callable) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
+        return add_hook(self._load_state_dict_post_hooks, hook)

@@ -183,9 +183,7 @@ class Traversal(ModuleFields):
         """
         module = cast("Module", self)  # nothing else has this part
         for name in target.split(".") if target else ():
-            if not hasattr(module, name):
-                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-            found = getattr(module, name)
+            found = _attribute(module, name)
             if not isinstance(found, Traversal):
                 raise AttributeError(f"`{name}` is not an nn.Module")
             module = cast("Module", found)
@@ -215,8 +213,8 @@ class Traversal(ModuleFields):
             raise ValueError(f'"module" is not an nn.Module, found {type(module)}')
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
-        if strict and not hasattr(parent, name):
-            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if strict:
+            _attribute(parent, name)
         if hasattr(parent, name) and not isinstance(getattr(parent, name), Traversal):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
@@ -233,9 +231,7 @@ class Traversal(ModuleFields):
         """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
-        if not hasattr(module, name):
-            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
-        param = getattr(module, name)
+        param = _attribute(module, name)
         if not isinstance(param, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return param
@@ -252,8 +248,13 @@ class Traversal(ModuleFields):
         """
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
-        if not hasattr(module, name):
-            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        found = _attribute(module, name)
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
-        return getattr(module, name)
+        return found
+
+
+def _attribute(module: Any, name: str) -> Any:
+    if not hasattr(module, name):
+        raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+    return getattr(module, name)

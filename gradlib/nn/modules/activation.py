@@ -4,55 +4,31 @@ from __future__ import annotations
 
 from ...tape.tensor import Tensor
 from .. import functional as F
+from . import piecewise, softmax
 from .attention import MultiheadAttention
 from .module import Module
-from .piecewise import (
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyReLU,
-    PReLU,
-    ReLU,
-    ReLU6,
-    RReLU,
-    Softshrink,
-    Threshold,
-    _Inplace,
-)
-from .softmax import LogSoftmax, Softmax, Softmax2d, Softmin
+from .piecewise import *  # noqa: F403
+from .piecewise import _Inplace
+from .softmax import *  # noqa: F403
 
 __all__ = [
     "CELU",
     "ELU",
     "GELU",
     "GLU",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "LeakyReLU",
     "LogSigmoid",
-    "LogSoftmax",
     "Mish",
     "MultiheadAttention",
-    "PReLU",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
     "SELU",
     "SiLU",
     "Sigmoid",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
     "Softplus",
-    "Softshrink",
     "Softsign",
     "Tanh",
     "Tanhshrink",
-    "Threshold",
 ]
+__all__ += piecewise.__all__
+__all__ += softmax.__all__
 
 
 class Sigmoid(Module):
@@ -130,16 +106,14 @@ class Mish(_Inplace):
         return F.mish(input, inplace=self.inplace)
 
 
-class _Alpha(Module):
-    """An activation with a scale alpha for its negative part."""
+class _Alpha(_Inplace):
+    """An activation with a factor for the negative side."""
+
+    _shown = "alpha={0.alpha}"
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.alpha = alpha
-        self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
 class ELU(_Alpha):
@@ -231,6 +205,8 @@ class GLU(Module):
         [2.0]
     """
 
+    _shown = "dim={0.dim}"
+
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
@@ -238,9 +214,6 @@ class GLU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [..., 2 n, ...] -> [..., n, ...]."""
         return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class GELU(Module):
@@ -262,6 +235,8 @@ class GELU(Module):
         [-0.1587, 0.0, 0.8413]
     """
 
+    _shown = "approximate={0.approximate!r}"
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -269,9 +244,6 @@ class GELU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.gelu(input, approximate=self.approximate)
-
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
 
 
 class LogSigmoid(Module):
@@ -308,6 +280,8 @@ class Softplus(Module):
         [0.6931, 30.0]
     """
 
+    _shown = "beta={0.beta}, threshold={0.threshold}"
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta = beta
@@ -316,9 +290,6 @@ class Softplus(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
 
 
 class Softsign(Module):

@@ -22,6 +22,7 @@ class _AdaptivePoolNd(Module):
     """Pooling whose windows are chosen so that the output has a given size."""
 
     _function: str
+    _shown = "output_size={0.output_size}"
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
@@ -30,9 +31,6 @@ class _AdaptivePoolNd(Module):
     def forward(self, input: Tensor) -> Any:
         """input: [N, C, *L] or [C, *L] -> [N, C, *output_size] or [C, *output_size]."""
         return getattr(F, self._function)(input, self.output_size)
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveAvgPool1d(_AdaptivePoolNd):

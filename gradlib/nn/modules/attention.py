@@ -9,7 +9,7 @@ from ...tape import dtypes
 from ...tape.tensor import Tensor
 from .. import functional as F
 from ..init import constant_, xavier_normal_, xavier_uniform_
-from ..parameter import Parameter
+from ..parameter import Parameter, add_parameter
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
@@ -85,20 +85,11 @@ class MultiheadAttention(Module):
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")
-        if not self._qkv_same_embed_dim:
-            self.q_proj_weight = Parameter(ops.empty((embed_dim, embed_dim), **place))
-            self.k_proj_weight = Parameter(ops.empty((embed_dim, self.kdim), **place))
-            self.v_proj_weight = Parameter(ops.empty((embed_dim, self.vdim), **place))
-            self.register_parameter("in_proj_weight", None)
-        else:
-            self.in_proj_weight = Parameter(ops.empty((3 * embed_dim, embed_dim), **place))
-            self.register_parameter("q_proj_weight", None)
-            self.register_parameter("k_proj_weight", None)
-            self.register_parameter("v_proj_weight", None)
-        if bias:
-            self.in_proj_bias = Parameter(ops.empty(3 * embed_dim, **place))
-        else:
-            self.register_parameter("in_proj_bias", None)
+        same, apart = self._qkv_same_embed_dim, not self._qkv_same_embed_dim
+        for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
+            add_parameter(self, f"{name}_proj_weight", (embed_dim, size), apart, **place)
+        add_parameter(self, "in_proj_weight", (3 * embed_dim, embed_dim), same, **place)
+        add_parameter(self, "in_proj_bias", 3 * embed_dim, bias, **place)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **place)
         if add_bias_kv:
             self.bias_k = Parameter(ops.empty((1, 1, embed_dim), **place))

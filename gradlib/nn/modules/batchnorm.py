@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._refused import refuse
 from ...operators import public as ops
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
+from ..parameter import add_parameter
+from ._sync_batch_norm import SyncBatchNormFunction, group_of
 from .module import Module
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+__getattr__ = refuse(__name__)
 
 
 class _NormBase(Module):
     """Parameters and running statistics of batch and instance normalisation."""
 
     _version = 2  # 2 added num_batches_tracked
+    _ranks: tuple[int, ...] = ()  # of inputs
     weight: Any
     bias: Any
     running_mean: Any
@@ -44,14 +48,8 @@ class _NormBase(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        if affine:
-            self.weight = Parameter(ops.empty(num_features, **place))
-        else:
-            self.register_parameter("weight", None)
-        if affine and bias:
-            self.bias = Parameter(ops.empty(num_features, **place))
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", num_features, affine, **place)
+        add_parameter(self, "bias", num_features, affine and bias, **place)
         if track_running_stats:
             self.register_buffer("running_mean", ops.zeros(num_features, **place))
             self.register_buffer("running_var", ops.ones(num_features, **place))
@@ -86,7 +84,11 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        raise NotImplementedError
+        if not self._ranks:
+            raise NotImplementedError
+        if input.dim() not in self._ranks:
+            wanted = " or ".join(f"{n}D" for n in self._ranks)
+            raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
 
     def extra_repr(self) -> str:
         return (
@@ -138,7 +140,7 @@ class _BatchNorm(_NormBase):
         use_batch = training or (mean is None and var is None)
         use_running = not training or tracking
         plain = "weight" in params and "bias" in params
-        return F.batch_norm(
+        return self._normalize(
             input,
             mean if use_running else None,
             var if use_running else None,
@@ -146,8 +148,20 @@ class _BatchNorm(_NormBase):
             params["bias"] if plain else self.bias,
             use_batch,
             factor,
-            self.eps,
         )
+
+    def _normalize(
+        self,
+        input: Tensor,
+        mean: Tensor | None,
+        var: Tensor | None,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        use_batch: bool,
+        factor: float,
+    ) -> Tensor:
+        """The layer itself, once it is known which statistics are used and which are updated."""
+        return F.batch_norm(input, mean, var, weight, bias, use_batch, factor, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -191,9 +205,7 @@ class BatchNorm1d(_BatchNorm):
         0.2
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() not in (2, 3):
-            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+    _ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
@@ -212,9 +224,7 @@ class BatchNorm2d(_BatchNorm):
         1
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 4:
-            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+    _ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
@@ -231,23 +241,24 @@ class BatchNorm3d(_BatchNorm):
         (4, 3, 2, 5, 5)
     """
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 5:
-            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+    _ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over all processes; with one process the same as `BatchNorm1d`.
+    """Batch normalisation by the statistics of all processes; with one process the same as `BatchNorm1d`.
+
+    In training, one collective forward and one backward put the statistics together. PyTorch's works on CUDA tensors
+    alone; this one on those of every device that the process group has a backend for. Its gradient cannot be
+    differentiated again where there are several processes.
 
     Args:
         num_features: as in `BatchNorm1d`, like all others that are not named here.
-        process_group: must be None.
+        process_group: whose ranks; all if None.
 
     Shape:
-        [N, C, *L] -> the same.
+        [N, C, *L] -> the same; N may differ between ranks.
 
     Raises:
-        NotImplementedError: a process group.
         ValueError: at the call, for less than 2 dimensions.
 
     Example:
@@ -272,9 +283,22 @@ class SyncBatchNorm(_BatchNorm):
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
-        if process_group is not None:
-            raise NotImplementedError("SyncBatchNorm: process groups are not supported")
         self.process_group = process_group
+
+    def _normalize(
+        self,
+        input: Tensor,
+        mean: Tensor | None,
+        var: Tensor | None,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        use_batch: bool,
+        factor: float,
+    ) -> Tensor:
+        group = group_of(self.process_group) if use_batch and self.training else None
+        if group is None:
+            return super()._normalize(input, mean, var, weight, bias, use_batch, factor)
+        return SyncBatchNormFunction.apply(input, weight, bias, mean, var, self.eps, factor, group)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
@@ -286,7 +310,7 @@ class SyncBatchNorm(_BatchNorm):
 
         Args:
             module: changed in place, unless it is a BatchNorm itself.
-            process_group: must be None.
+            process_group: whose ranks; all if None.
 
         Returns:
             The module, or the SyncBatchNorm that stands for it.

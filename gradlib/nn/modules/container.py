@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from ..._refused import refuse
 from .module import Module, _addindent
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ModuleList",
     "Sequential",
 ]
+__getattr__ = refuse(__name__)
 
 
 class Container(Module):
@@ -142,19 +144,11 @@ class Sequential(_NumberedModules):
         return self._modules[self._name_at(idx)]
 
     def __add__(self, other: Sequential) -> Sequential:
-        if not isinstance(other, Sequential):
-            raise ValueError(
-                "add operator supports only objects of Sequential class, but "
-                f"{type(other)} is given."
-            )
+        _check_sequential(other)
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Sequential) -> Sequential:
-        if not isinstance(other, Sequential):
-            raise ValueError(
-                "add operator supports only objects of Sequential class, but "
-                f"{type(other)} is given."
-            )
+        _check_sequential(other)
         start = len(self)
         for i, module in enumerate(list(other)):
             self.add_module(str(start + i), module)
@@ -224,6 +218,13 @@ class Sequential(_NumberedModules):
         for module in list(sequential):
             self.append(module)
         return self
+
+
+def _check_sequential(other: Any) -> None:
+    if not isinstance(other, Sequential):
+        raise ValueError(
+            f"add operator supports only objects of Sequential class, but {type(other)} is given."
+        )
 
 
 def _repeated(modules: Iterable[Module], times: Any) -> list[Module]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...operators import public as ops
+from ..._refused import refuse
 from ...tape.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
-from .module import Module
+from ..parameter import add_parameter
+from .module import Module, changed
 from .utils import _ntuple, _reverse_repeat_tuple
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ConvTranspose2d",
     "ConvTranspose3d",
 ]
+__getattr__ = refuse(__name__)
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -84,11 +85,8 @@ class _ConvNd(Module):
         if not transposed:
             first, second = second, first
         shape = (first, second // groups, *kernel_size)
-        self.weight = Parameter(ops.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(ops.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", shape, True, device, dtype)
+        add_parameter(self, "bias", out_channels, bias, device, dtype)
         self.reset_parameters()
 
     def _padding_widths(self) -> list[int]:
@@ -137,19 +135,11 @@ class _ConvNd(Module):
         n = len(self.kernel_size)
         s = f"{self.in_channels}, {self.out_channels}"
         s += f", kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,) * n:
-            s += f", padding={self.padding}"
-        if self.dilation != (1,) * n:
-            s += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * n:
-            s += f", output_padding={self.output_padding}"
-        if self.groups != 1:
-            s += f", groups={self.groups}"
+        none = (0,) * n
+        s += changed(self, padding=none, dilation=(1,) * n, output_padding=none, groups=1)
         if self.bias is None:
             s += ", bias=False"
-        if self.padding_mode != "zeros":
-            s += f", padding_mode={self.padding_mode}"
-        return s
+        return s + changed(self, padding_mode="zeros")
 
 
 class _Conv(_ConvNd):

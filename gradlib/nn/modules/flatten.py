@@ -28,6 +28,8 @@ class Flatten(Module):
         (2, 12)
     """
 
+    _shown = "start_dim={0.start_dim}, end_dim={0.end_dim}"
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim = start_dim
@@ -36,9 +38,6 @@ class Flatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [*before, *merged, *after] -> [*before, product of merged, *after]."""
         return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
@@ -59,6 +58,8 @@ class Unflatten(Module):
         >>> tuple(nn.Unflatten(1, (3, 4))(gradlib.ones(2, 12)).shape)
         (2, 3, 4)
     """
+
+    _shown = "dim={0.dim}, unflattened_size={0.unflattened_size}"
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -81,6 +82,3 @@ class Unflatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [..., n, ...] -> [..., *unflattened_size, ...]."""
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..._refused import refuse
 from ...tape.tensor import Tensor
 from .. import functional as F
 from .batchnorm import _NormBase
 
 __all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__getattr__ = refuse(__name__)
 
 
 class _InstanceNorm(_NormBase):
@@ -17,8 +19,6 @@ class _InstanceNorm(_NormBase):
 
     Source: D. Ulyanov et al., Instance normalization, arXiv:1607.08022.
     """
-
-    _no_batch_dim: int
 
     def __init__(
         self,
@@ -36,11 +36,6 @@ class _InstanceNorm(_NormBase):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        n = self._no_batch_dim
-        if input.dim() not in (n, n + 1):
-            raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
-
     def _normalise(self, input: Tensor) -> Tensor:
         return F.instance_norm(
             input,
@@ -56,7 +51,7 @@ class _InstanceNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         """input: [N, C, *L] or [C, *L] -> the same shape."""
         self._check_input_dim(input)
-        channel_dim = input.dim() - self._no_batch_dim
+        channel_dim = self._ranks.index(input.dim())
         if input.size(channel_dim) != self.num_features:
             if self.affine:
                 raise ValueError(
@@ -69,7 +64,7 @@ class _InstanceNorm(_NormBase):
                 "affine=False",
                 stacklevel=2,
             )
-        if input.dim() == self._no_batch_dim:
+        if channel_dim == 0:
             return self._normalise(input.unsqueeze(0)).squeeze(0)
         return self._normalise(input)
 
@@ -102,7 +97,7 @@ class InstanceNorm1d(_InstanceNorm):
         [-1.0, 1.0]
     """
 
-    _no_batch_dim = 2
+    _ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
@@ -116,7 +111,7 @@ class InstanceNorm2d(_InstanceNorm):
         (2, 3, 4, 4)
     """
 
-    _no_batch_dim = 3
+    _ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
@@ -130,4 +125,4 @@ class InstanceNorm3d(_InstanceNorm):
         (2, 3, 4, 4, 4)
     """
 
-    _no_batch_dim = 4
+    _ranks = (4, 5)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...operators import public as ops
+from ..._refused import refuse
 from ...tape.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
+from ..parameter import add_parameter
 from .module import Module
 
 __all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
+__getattr__ = refuse(__name__)
 
 
 class Identity(Module):
@@ -77,11 +78,8 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(ops.empty((out_features, in_features), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(ops.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", (out_features, in_features), True, device, dtype)
+        add_parameter(self, "bias", out_features, bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -165,11 +163,8 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
-        self.weight = Parameter(ops.empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(ops.empty(out_features, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", shape, True, device, dtype)
+        add_parameter(self, "bias", out_features, bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._refused import refuse
 from ...tape.tensor import Tensor
 from .. import functional as F
+from . import regression_loss
 from ._loss_base import _Loss, _WeightedLoss
-from .regression_loss import (
-    GaussianNLLLoss,
-    HuberLoss,
-    L1Loss,
-    MSELoss,
-    PoissonNLLLoss,
-    SmoothL1Loss,
-)
+from .regression_loss import *  # noqa: F403
 
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "CTCLoss",
     "CrossEntropyLoss",
-    "GaussianNLLLoss",
-    "HuberLoss",
     "KLDivLoss",
-    "L1Loss",
-    "MSELoss",
     "NLLLoss",
     "NLLLoss2d",
-    "PoissonNLLLoss",
-    "SmoothL1Loss",
     "SoftMarginLoss",
 ]
+__all__ += regression_loss.__all__
+__getattr__ = refuse(__name__)
 
 
 class NLLLoss(_WeightedLoss):

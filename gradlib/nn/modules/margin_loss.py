@@ -104,7 +104,28 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         )
 
 
-class CosineEmbeddingLoss(_Loss):
+class _OfPairs(_Loss):
+    """A loss of two inputs and the sign of a target, with a margin of 0 unless it is said."""
+
+    _function: str
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """input1, input2: what is compared; target: 1 or -1 for each pair -> [], or one of each without reduction."""
+        function = getattr(F, self._function)
+        return function(input1, input2, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_OfPairs):
     """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1.
 
     Args:
@@ -126,24 +147,10 @@ class CosineEmbeddingLoss(_Loss):
         0.5
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """input1, input2: [N, D] or [D], target: [N] or [] -> [], or [N]."""
-        return F.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+    _function = "cosine_embedding_loss"
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_OfPairs):
     """max(0, -target * (input1 - input2) + margin): target 1 wants input1 larger, -1 input2.
 
     Args:
@@ -164,21 +171,7 @@ class MarginRankingLoss(_Loss):
         [1.0, 0.0]
     """
 
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """input1, input2, target: [N] or [] -> [], or [N] without reduction."""
-        return F.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+    _function = "margin_ranking_loss"
 
 
 class MultiMarginLoss(_WeightedLoss):

@@ -101,6 +101,7 @@ class Module(Calling, StateDict, Conversion):
             super().__init__(*args, **kwargs)
 
     forward: Callable[..., Any] = _forward_unimplemented
+    _shown: str = ""  # what is printed of a module's own settings, such as "dim={0.dim}"
 
     # --- attributes -----------------------------------------------------------------------
 
@@ -125,20 +126,14 @@ class Module(Calling, StateDict, Conversion):
             self.register_parameter(name, value)
         elif name in fields.get("_parameters", ()):
             if value is not None:
-                raise TypeError(
-                    f"cannot assign '{_full_type_name(value)}' as parameter '{name}' "
-                    "(torch.nn.Parameter or None expected)"
-                )
+                raise _not_fitting(value, "parameter", name, "torch.nn.Parameter")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             self._forget(name, "_parameters", "_buffers", needed_by="module")
             self._set_module(name, value)
         elif name in fields.get("_modules", ()):
             if value is not None:
-                raise TypeError(
-                    f"cannot assign '{_full_type_name(value)}' as child module '{name}' "
-                    "(torch.nn.Module or None expected)"
-                )
+                raise _not_fitting(value, "child module", name, "torch.nn.Module")
             self._set_module(name, value)
         elif name in fields.get("_buffers", ()) or (
             isinstance(value, Tensor) and isinstance(value, Buffer)
@@ -165,10 +160,7 @@ class Module(Calling, StateDict, Conversion):
 
     def _set_buffer(self, name: str, value: Tensor | None) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(
-                f"cannot assign '{_full_type_name(value)}' as buffer '{name}' "
-                "(torch.nn.Buffer, torch.Tensor or None expected)"
-            )
+            raise _not_fitting(value, "buffer", name, "torch.nn.Buffer, torch.Tensor")
         if isinstance(value, Buffer) and name not in self._buffers:
             self._forget(name, "_parameters", "_modules", needed_by="buffer")
             self.register_buffer(name, value, value.persistent)  # type: ignore[attr-defined]
@@ -331,7 +323,7 @@ class Module(Calling, StateDict, Conversion):
             >>> Scale()
             Scale(factor=2)
         """
-        return ""
+        return self._shown.format(self)
 
     def __repr__(self) -> str:
         extra = self.extra_repr()
@@ -360,12 +352,27 @@ class Module(Calling, StateDict, Conversion):
         return replica
 
 
+def _not_fitting(value: Any, kind: str, name: str, wanted: str) -> TypeError:
+    found = _full_type_name(value)
+    return TypeError(f"cannot assign '{found}' as {kind} '{name}' ({wanted} or None expected)")
+
+
 def _full_type_name(value: Any) -> str:
     """A type as error messages spell it: 'torch.FloatTensor', 'builtins.int', ..."""
     if isinstance(value, Tensor):
         return value.type()
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def changed(module: Module, **usual: Any) -> str:
+    """The settings of a module that are not as usual, in the form of extra_repr: ``, stride=2, bias=False``."""
+    values = ((name, getattr(module, name), value) for name, value in usual.items())
+    return "".join(
+        f", {name}={now}"
+        for name, now, value in values
+        if now is not value and (isinstance(value, bool) or now != value)
+    )
 
 
 def _addindent(text: str, n: int) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from ...operators import public as ops
 from ...tape.tensor import Tensor
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
+from ..parameter import add_parameter
 from .module import Module
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
@@ -38,6 +37,8 @@ class LocalResponseNorm(Module):
         (4, 5, 7)
     """
 
+    _shown = "{0.size}, alpha={0.alpha}, beta={0.beta}, k={0.k}"
+
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size = size
@@ -48,9 +49,6 @@ class LocalResponseNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [N, C, *L] -> the same shape."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class CrossMapLRN2d(LocalResponseNorm):
@@ -121,15 +119,9 @@ class LayerNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(ops.empty(self.normalized_shape, **place))
-            if bias:
-                self.bias = Parameter(ops.empty(self.normalized_shape, **place))
-            else:
-                self.register_parameter("bias", None)
-        else:
-            self.register_parameter("weight", None)
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", self.normalized_shape, elementwise_affine, **place)
+        wanted = elementwise_affine and bias
+        add_parameter(self, "bias", self.normalized_shape, wanted, **place)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -212,14 +204,8 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        if affine:
-            self.weight = Parameter(ops.empty(num_channels, **place))
-        else:
-            self.register_parameter("weight", None)
-        if affine and bias:
-            self.bias = Parameter(ops.empty(num_channels, **place))
-        else:
-            self.register_parameter("bias", None)
+        add_parameter(self, "weight", num_channels, affine, **place)
+        add_parameter(self, "bias", num_channels, affine and bias, **place)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -270,6 +256,7 @@ class RMSNorm(Module):
     """
 
     weight: Any
+    _shown = "{0.normalized_shape}, eps={0.eps}, elementwise_affine={0.elementwise_affine}"
 
     def __init__(
         self,
@@ -283,10 +270,7 @@ class RMSNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(ops.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
+        add_parameter(self, "weight", self.normalized_shape, elementwise_affine, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -300,8 +284,3 @@ class RMSNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: [..., *normalized_shape] -> the same shape."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )

@@ -34,6 +34,7 @@ class _Pad(Module):
     _dims: int
     _mode: str
     padding: tuple[int, ...]
+    _shown = "{0.padding}"
 
     def __init__(self, padding: Any) -> None:
         super().__init__()
@@ -43,14 +44,12 @@ class _Pad(Module):
         """input: [N, C, *L] or [C, *L] -> the same form, each L plus its two widths."""
         return F.pad(input, self.padding, self._mode)
 
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
 
 class _ConstantPad(_Pad):
     """Pads with one value."""
 
     value: float
+    _shown = "padding={0.padding}, value={0.value}"
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
@@ -60,18 +59,14 @@ class _ConstantPad(_Pad):
         """input: [..., *L] -> the same form, each L plus its two widths."""
         return F.pad(input, self.padding, "constant", self.value)
 
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
-
 
 class _ZeroPad(_ConstantPad):
     """Pads with zeros."""
 
+    _shown = "{0.padding}"
+
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
 
 
 class _CircularPad(_Pad):

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class _Inplace(Module):
-    """An activation whose only setting is whether it overwrites its input."""
+    """An activation that can overwrite its input."""
 
     inplace: bool
 
@@ -37,10 +37,11 @@ class _Inplace(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+        parts = super().extra_repr(), "inplace=True" if self.inplace else ""
+        return ", ".join(filter(None, parts))
 
 
-class Threshold(Module):
+class Threshold(_Inplace):
     """x where x > threshold, else `value`; element by element.
 
     Args:
@@ -56,19 +57,16 @@ class Threshold(Module):
         [20.0, 1.0]
     """
 
+    _shown = "threshold={0.threshold}, value={0.value}"
+
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.threshold = threshold
         self.value = value
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"threshold={self.threshold}, value={self.value}{inplace}"
 
 
 class ReLU(_Inplace):
@@ -95,7 +93,7 @@ class ReLU(_Inplace):
         return F.relu(input, inplace=True) if self.inplace else F.relu(input)
 
 
-class RReLU(Module):
+class RReLU(_Inplace):
     """x where x >= 0, else a * x with a drawn from U(lower, upper) for each element.
 
     In evaluation mode every a is (lower + upper) / 2.
@@ -119,24 +117,21 @@ class RReLU(Module):
         [-1.0, 2.0]
     """
 
+    _shown = "lower={0.lower}, upper={0.upper}"
+
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
     ) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.lower = lower
         self.upper = upper
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"lower={self.lower}, upper={self.upper}{inplace}"
 
-
-class Hardtanh(Module):
+class Hardtanh(_Inplace):
     """x limited to [min_val, max_val]; its gradient is 0 outside and at the bounds.
 
     Args:
@@ -157,6 +152,8 @@ class Hardtanh(Module):
         [-2.0, 1.0]
     """
 
+    _shown = "min_val={0.min_val}, max_val={0.max_val}"
+
     def __init__(
         self,
         min_val: float = -1.0,
@@ -165,34 +162,24 @@ class Hardtanh(Module):
         min_value: float | None = None,
         max_value: float | None = None,
     ) -> None:
-        super().__init__()
-        if min_value is not None:
-            warnings.warn(
-                "keyword argument `min_value` is deprecated and rename to `min_val`",
-                FutureWarning,
-                stacklevel=2,
-            )
-            min_val = min_value
-        if max_value is not None:
-            warnings.warn(
-                "keyword argument `max_value` is deprecated and rename to `max_val`",
-                FutureWarning,
-                stacklevel=2,
-            )
-            max_val = max_value
+        super().__init__(inplace)
+        for name, value in (("min_val", min_value), ("max_val", max_value)):
+            if value is not None:
+                warnings.warn(
+                    f"keyword argument `{name}ue` is deprecated and rename to `{name}`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         self.min_val = min_val
         self.max_val = max_val
-        self.inplace = inplace
         if not max_val > min_val:
             raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"min_val={self.min_val}, max_val={self.max_val}{inplace}"
 
 
 class ReLU6(Hardtanh):
@@ -211,11 +198,10 @@ class ReLU6(Hardtanh):
         [0.0, 2.0, 6.0]
     """
 
+    _shown = ""
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
 
 class Hardsigmoid(Module):
@@ -266,7 +252,7 @@ class Hardswish(Module):
         return F.hardswish(input, self.inplace)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_Inplace):
     """x where x > 0, else negative_slope * x; element by element.
 
     Args:
@@ -284,18 +270,15 @@ class LeakyReLU(Module):
         [-1.0, 2.0]
     """
 
+    _shown = "negative_slope={0.negative_slope}"
+
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.negative_slope = negative_slope
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        inplace = ", inplace=True" if self.inplace else ""
-        return f"negative_slope={self.negative_slope}{inplace}"
 
 
 class PReLU(Module):
@@ -323,6 +306,8 @@ class PReLU(Module):
         [-1.0, 2.0]
     """
 
+    _shown = "num_parameters={0.num_parameters}"
+
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
     ) -> None:
@@ -348,9 +333,6 @@ class PReLU(Module):
         """input: [N, num_parameters, *L], or [...] with one parameter -> the same shape."""
         return F.prelu(input, self.weight)
 
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
-
 
 class Hardshrink(Module):
     """x where |x| > lambd, else 0; element by element.
@@ -369,6 +351,8 @@ class Hardshrink(Module):
         [-1.0, 0.0, 1.0]
     """
 
+    _shown = "{0.lambd}"
+
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
@@ -376,9 +360,6 @@ class Hardshrink(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [...] -> the same shape."""
         return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
 
 class Softshrink(Module):

@@ -6,24 +6,12 @@ from typing import Any
 
 from ...tape.tensor import Tensor
 from .. import functional as F
-from .adaptive_pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-)
+from . import adaptive_pooling
+from .adaptive_pooling import *  # noqa: F403
 from .module import Module
 from .utils import _pair, _single, _triple
 
 __all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
@@ -39,12 +27,17 @@ __all__ = [
     "MaxUnpool2d",
     "MaxUnpool3d",
 ]
+__all__ += adaptive_pooling.__all__
 
 
 class _MaxPoolNd(Module):
     """Settings that all max poolings share."""
 
     _function: str
+    _shown = (
+        "kernel_size={0.kernel_size}, stride={0.stride}, padding={0.padding}, "
+        "dilation={0.dilation}, ceil_mode={0.ceil_mode}"
+    )
 
     def __init__(
         self,
@@ -77,12 +70,6 @@ class _MaxPoolNd(Module):
             self.dilation,
             ceil_mode=self.ceil_mode,
             return_indices=self.return_indices,
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
         )
 
 
@@ -152,6 +139,7 @@ class _MaxUnpoolNd(Module):
 
     _function: str
     _each: Any
+    _shown = "kernel_size={0.kernel_size}, stride={0.stride}, padding={0.padding}"
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
@@ -164,9 +152,6 @@ class _MaxUnpoolNd(Module):
         return getattr(F, self._function)(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -253,6 +238,8 @@ class AvgPool1d(Module):
         [[2.0, 1.0]]
     """
 
+    _shown = "kernel_size={0.kernel_size}, stride={0.stride}, padding={0.padding}"
+
     def __init__(
         self,
         kernel_size: Any,
@@ -279,14 +266,12 @@ class AvgPool1d(Module):
             self.count_include_pad,
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
 
 class _AvgPoolNd(Module):
     """Settings that the average poolings with a divisor share."""
 
     _function: str
+    _shown = "kernel_size={0.kernel_size}, stride={0.stride}, padding={0.padding}"
 
     def __init__(
         self,
@@ -316,9 +301,6 @@ class _AvgPoolNd(Module):
             self.count_include_pad,
             self.divisor_override,
         )
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -441,6 +423,10 @@ class _LPPoolNd(Module):
     """Settings that all power-average poolings share."""
 
     _function: str
+    _shown = (
+        "norm_type={0.norm_type}, kernel_size={0.kernel_size}, "
+        "stride={0.stride}, ceil_mode={0.ceil_mode}"
+    )
 
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
@@ -455,12 +441,6 @@ class _LPPoolNd(Module):
         """input: [N, C, *L] or [C, *L] -> the same form: (sum of x**p) ** (1 / p) per window."""
         return getattr(F, self._function)(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-        )
-
-    def extra_repr(self) -> str:
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
         )
 
 

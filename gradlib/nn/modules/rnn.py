@@ -16,7 +16,7 @@ from .. import init
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from . import _recurrence as recurrence
-from .module import Module
+from .module import Module, changed
 from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -39,6 +39,11 @@ class RNNBase(Module):
     Raises:
         ValueError: a size is not positive, dropout is outside of [0, 1], another mode.
         TypeError: a size is no int, a flag no bool.
+
+    Example:
+        >>> layer = nn.RNNBase("GRU", 4, 3)
+        >>> tuple(layer.weight_ih_l0.shape)
+        (9, 4)
     """
 
     def __init__(
@@ -113,20 +118,9 @@ class RNNBase(Module):
         """
 
     def extra_repr(self) -> str:
-        s = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size != 0:
-            s += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            s += f", num_layers={self.num_layers}"
-        if self.bias is not True:
-            s += f", bias={self.bias}"
-        if self.batch_first is not False:
-            s += f", batch_first={self.batch_first}"
-        if self.dropout != 0:
-            s += f", dropout={self.dropout}"
-        if self.bidirectional is not False:
-            s += f", bidirectional={self.bidirectional}"
-        return s
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False}
+        rest = changed(self, **usual, dropout=0, bidirectional=False)
+        return f"{self.input_size}, {self.hidden_size}{rest}"
 
     def _hidden_shape(self, n: int, size: int) -> tuple[int, int, int]:
         return (self.num_layers * (2 if self.bidirectional else 1), n, size)

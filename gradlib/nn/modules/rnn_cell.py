@@ -8,9 +8,9 @@ from typing import Any
 from ...operators import public as ops
 from ...tape.tensor import Tensor
 from .. import init
-from ..parameter import Parameter
+from ..parameter import add_parameter
 from ._recurrence import GRUCellStep, LSTMCellStep, SimpleCell, relu, tanh
-from .module import Module
+from .module import Module, changed
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -31,6 +31,11 @@ class RNNCellBase(Module):
         weight_hh: Parameter [num_chunks * hidden_size, hidden_size].
         bias_ih: Parameter [num_chunks * hidden_size] or None.
         bias_hh: Parameter [num_chunks * hidden_size] or None.
+
+    Example:
+        >>> cell = nn.RNNCellBase(4, 3, bias=True, num_chunks=2)
+        >>> tuple(cell.weight_hh.shape)
+        (6, 3)
     """
 
     bias_ih: Any
@@ -51,14 +56,10 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(ops.empty((rows, input_size), **place))
-        self.weight_hh = Parameter(ops.empty((rows, hidden_size), **place))
-        if bias:
-            self.bias_ih = Parameter(ops.empty(rows, **place))
-            self.bias_hh = Parameter(ops.empty(rows, **place))
-        else:
-            self.register_parameter("bias_ih", None)
-            self.register_parameter("bias_hh", None)
+        add_parameter(self, "weight_ih", (rows, input_size), True, **place)
+        add_parameter(self, "weight_hh", (rows, hidden_size), True, **place)
+        add_parameter(self, "bias_ih", rows, bias, **place)
+        add_parameter(self, "bias_hh", rows, bias, **place)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -71,12 +72,8 @@ class RNNCellBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def extra_repr(self) -> str:
-        s = f"{self.input_size}, {self.hidden_size}"
-        if self.bias is not True:
-            s += f", bias={self.bias}"
-        if getattr(self, "nonlinearity", "tanh") != "tanh":
-            s += f", nonlinearity={self.nonlinearity}"  # type: ignore[attr-defined]
-        return s
+        usual = {"nonlinearity": "tanh"} if hasattr(self, "nonlinearity") else {}
+        return f"{self.input_size}, {self.hidden_size}{changed(self, bias=True, **usual)}"
 
     def _weights(self) -> tuple[Any, Any, Any, Any]:
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
@@ -149,7 +146,21 @@ class RNNCell(RNNCellBase):
         return self._advance(SimpleCell(activation, *self._weights()), input, hx)[0]
 
 
-class LSTMCell(RNNCellBase):
+class _GatedCell(RNNCellBase):
+    _gates: int
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, self._gates, device, dtype)
+
+
+class LSTMCell(_GatedCell):
     """One step of `LSTM`, whose formulas it has.
 
     Args:
@@ -173,15 +184,7 @@ class LSTMCell(RNNCellBase):
         ((3, 20), (3, 20))
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+    _gates = 4
 
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
@@ -192,7 +195,7 @@ class LSTMCell(RNNCellBase):
         return h, c
 
 
-class GRUCell(RNNCellBase):
+class GRUCell(_GatedCell):
     """One step of `GRU`, whose formulas it has.
 
     Args:
@@ -215,15 +218,7 @@ class GRUCell(RNNCellBase):
         (3, 20)
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+    _gates = 3
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """input: [N, in] or [in], hx: [N, hidden] or [hidden] -> h'."""

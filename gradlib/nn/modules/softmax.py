@@ -12,12 +12,11 @@ __all__ = ["LogSoftmax", "Softmax", "Softmax2d", "Softmin"]
 class _AlongDim(Module):
     """A softmax along one dimension."""
 
+    _shown = "dim={0.dim}"
+
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmin(_AlongDim):

@@ -10,7 +10,7 @@ from ...tape.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from .module import Module
+from .module import Module, changed
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -133,18 +133,10 @@ class Embedding(_Table):
         )
 
     def extra_repr(self) -> str:
-        s = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.padding_idx is not None:
-            s += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            s += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            s += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            s += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        if self.sparse is not False:
-            s += ", sparse=True"
-        return s
+        usual = {"padding_idx": None, "max_norm": None, "norm_type": 2}
+        rest = changed(self, **usual, scale_grad_by_freq=False)
+        sparse = "" if self.sparse is False else ", sparse=True"
+        return f"{self.num_embeddings}, {self.embedding_dim}{rest}{sparse}"
 
     @classmethod
     def from_pretrained(
@@ -275,17 +267,9 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self) -> str:
-        s = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            s += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            s += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            s += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        s += f", mode={self.mode!r}"
-        if self.padding_idx is not None:
-            s += f", padding_idx={self.padding_idx}"
-        return s
+        rest = changed(self, max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        rest += f", mode={self.mode!r}" + changed(self, padding_idx=None)
+        return f"{self.num_embeddings}, {self.embedding_dim}{rest}"
 
     @classmethod
     def from_pretrained(

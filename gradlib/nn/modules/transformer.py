@@ -311,14 +311,57 @@ class TransformerDecoder(Module):
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: the feedforward block."""
+    """What encoder and decoder layers share: attention and a feedforward net, each as a residual block."""
 
+    _attentions: tuple[str, ...] = ("self_attn",)
     activation: Any
 
-    def _set_activation(self, activation: Any) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        place = {"device": device, "dtype": dtype}
+        how = {"dropout": dropout, "batch_first": batch_first, "bias": bias, **place}
+        for name in self._attentions:
+            self.add_module(name, MultiheadAttention(d_model, nhead, **how))
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **place)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **place)
+        self.norm_first = norm_first
+        blocks = range(1, len(self._attentions) + 2)
+        for i in blocks:
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
+            self.add_module(f"norm{i}", norm)
+        for i in blocks:
+            self.add_module(f"dropout{i}", Dropout(dropout))
         self.activation = (
             _get_activation_fn(activation) if isinstance(activation, str) else activation
         )
+
+    def _residual(self, i: int, x: Tensor, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """`x` and what the `i`-th block makes of it, normalised before or after."""
+        norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
+        if self.norm_first:
+            return x + dropout(block(norm(x)))
+        return norm(x + dropout(block(x)))
+
+    @staticmethod
+    def _attend(
+        layer: Module, x: Tensor, memory: Tensor, mask: Any, padding: Any, causal: bool
+    ) -> Tensor:
+        how = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": causal}
+        return layer(x, memory, memory, need_weights=False, **how)[0]
 
     def _feedforward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -346,35 +389,6 @@ class TransformerEncoderLayer(_Layer):
         (10, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[Tensor], Tensor] = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        place = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **place
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **place)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **place)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self._set_activation(activation)
-
     def forward(
         self,
         src: Tensor,
@@ -394,25 +408,9 @@ class TransformerEncoderLayer(_Layer):
         src_mask = _float_mask(src_mask, src)
 
         def attend(x: Tensor) -> Tensor:
-            out, _ = self.self_attn(
-                x,
-                x,
-                x,
-                attn_mask=src_mask,
-                key_padding_mask=src_key_padding_mask,
-                need_weights=False,
-                is_causal=is_causal,
-            )
-            return self.dropout1(out)
+            return self._attend(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal)
 
-        def feed(x: Tensor) -> Tensor:
-            return self.dropout2(self._feedforward(x))
-
-        if self.norm_first:
-            src = src + attend(self.norm1(src))
-            return src + feed(self.norm2(src))
-        src = self.norm1(src + attend(src))
-        return self.norm2(src + feed(src))
+        return self._residual(2, self._residual(1, src, attend), self._feedforward)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -426,36 +424,7 @@ class TransformerDecoderLayer(_Layer):
         (20, 3, 8)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[Tensor], Tensor] = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        place = {"device": device, "dtype": dtype}
-        attention = {"dropout": dropout, "batch_first": batch_first, "bias": bias, **place}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **place)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **place)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **place)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self._set_activation(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -482,36 +451,12 @@ class TransformerDecoderLayer(_Layer):
         """
 
         def attend(x: Tensor) -> Tensor:
-            out, _ = self.self_attn(
-                x,
-                x,
-                x,
-                attn_mask=tgt_mask,
-                key_padding_mask=tgt_key_padding_mask,
-                is_causal=tgt_is_causal,
-                need_weights=False,
-            )
-            return self.dropout1(out)
+            return self._attend(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def remember(x: Tensor) -> Tensor:
-            out, _ = self.multihead_attn(
-                x,
-                memory,
-                memory,
-                attn_mask=memory_mask,
-                key_padding_mask=memory_key_padding_mask,
-                is_causal=memory_is_causal,
-                need_weights=False,
-            )
-            return self.dropout2(out)
+            padding = memory_key_padding_mask
+            layer = self.multihead_attn
+            return self._attend(layer, x, memory, memory_mask, padding, memory_is_causal)
 
-        def feed(x: Tensor) -> Tensor:
-            return self.dropout3(self._feedforward(x))
-
-        if self.norm_first:
-            tgt = tgt + attend(self.norm1(tgt))
-            tgt = tgt + remember(self.norm2(tgt))
-            return tgt + feed(self.norm3(tgt))
-        tgt = self.norm1(tgt + attend(tgt))
-        tgt = self.norm2(tgt + remember(tgt))
-        return self.norm3(tgt + feed(tgt))
+        tgt = self._residual(2, self._residual(1, tgt, attend), remember)
+        return self._residual(3, tgt, self._feedforward)

@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
+from ..._refused import refuse as _refuse
+
+__getattr__ = _refuse(__name__)
+
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple]:
     def parse(x: Any) -> tuple:

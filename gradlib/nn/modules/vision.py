@@ -41,6 +41,8 @@ class PixelShuffle(Module):
         [[[0.0, 1.0], [2.0, 3.0]]]
     """
 
+    _shown = "upscale_factor={0.upscale_factor}"
+
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
@@ -48,9 +50,6 @@ class PixelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [..., C r^2, H, W] -> [..., C, H r, W r]."""
         return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
 
 
 class PixelUnshuffle(Module):
@@ -70,6 +69,8 @@ class PixelUnshuffle(Module):
         [0.0, 1.0, 2.0, 3.0]
     """
 
+    _shown = "downscale_factor={0.downscale_factor}"
+
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
@@ -77,9 +78,6 @@ class PixelUnshuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [..., C, H r, W r] -> [..., C r^2, H, W]."""
         return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"
 
 
 class ChannelShuffle(Module):
@@ -102,6 +100,8 @@ class ChannelShuffle(Module):
         [0.0, 2.0, 1.0, 3.0]
     """
 
+    _shown = "groups={0.groups}"
+
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
@@ -109,9 +109,6 @@ class ChannelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [N, C, *L] -> the same shape."""
         return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"
 
 
 class Upsample(Module):
@@ -234,6 +231,11 @@ class Fold(Module):
         [[[[1.0, 2.0, 1.0], [1.0, 2.0, 1.0]]]]
     """
 
+    _shown = (
+        "output_size={0.output_size}, kernel_size={0.kernel_size}, dilation={0.dilation}, "
+        "padding={0.padding}, stride={0.stride}"
+    )
+
     def __init__(
         self,
         output_size: Any,
@@ -260,12 +262,6 @@ class Fold(Module):
             self.stride,
         )
 
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
-            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
-        )
-
 
 class Unfold(Module):
     """Takes the sliding blocks of an image as columns: a convolution is a matrix product with them.
@@ -287,6 +283,10 @@ class Unfold(Module):
         [[0.0, 1.0], [1.0, 2.0]]
     """
 
+    _shown = (
+        "kernel_size={0.kernel_size}, dilation={0.dilation}, padding={0.padding}, stride={0.stride}"
+    )
+
     def __init__(
         self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
     ) -> None:
@@ -299,9 +299,3 @@ class Unfold(Module):
     def forward(self, input: Tensor) -> Tensor:
         """input: [N, C, H, W] -> [N, C * prod(kernel_size), blocks]."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, "
-            f"padding={self.padding}, stride={self.stride}"
-        )

@@ -5,26 +5,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import parametrizations, parametrize, prune, rnn
-from .clip_grad import (
-    clip_grad_norm,
-    clip_grad_norm_,
-    clip_grad_value_,
-    clip_grads_with_norm_,
-    get_total_norm,
+from ..._refused import refuse
+from . import (
+    clip_grad,
+    convert_parameters,
+    fusion,
+    init,
+    memory_format,
+    parametrizations,
+    parametrize,
+    prune,
+    rnn,
 )
-from .convert_parameters import parameters_to_vector, vector_to_parameters
-from .fusion import (
-    fuse_conv_bn_eval,
-    fuse_conv_bn_weights,
-    fuse_linear_bn_eval,
-    fuse_linear_bn_weights,
-)
-from .init import skip_init
-from .memory_format import (
-    convert_conv2d_weight_memory_format,
-    convert_conv3d_weight_memory_format,
-)
+from .clip_grad import *
+from .convert_parameters import *
+from .fusion import *
+from .init import *
+from .memory_format import *
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
 
@@ -32,34 +29,27 @@ if TYPE_CHECKING:
     from . import stateless
 
 __all__ = [
-    "clip_grad_norm",
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "clip_grads_with_norm_",
-    "convert_conv2d_weight_memory_format",
-    "convert_conv3d_weight_memory_format",
-    "fuse_conv_bn_eval",
-    "fuse_conv_bn_weights",
-    "fuse_linear_bn_eval",
-    "fuse_linear_bn_weights",
-    "get_total_norm",
-    "parameters_to_vector",
     "parametrizations",
     "parametrize",
     "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
-    "skip_init",
     "spectral_norm",
     "stateless",
-    "vector_to_parameters",
     "weight_norm",
 ]
+__all__ += clip_grad.__all__
+__all__ += convert_parameters.__all__
+__all__ += fusion.__all__
+__all__ += init.__all__
+__all__ += memory_format.__all__
+
+_absent = refuse(__name__)
 
 
 def __getattr__(name: str) -> Any:
     """`stateless` is imported when it is first asked for: it brings the function transforms with it."""
     if name == "stateless":
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return _absent(name)

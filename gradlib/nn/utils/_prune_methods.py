@@ -18,6 +18,17 @@ class BasePruningMethod(ABC):
 
     PRUNING_TYPE says which entries a method chooses from where something is pruned already: "unstructured" from the
     entries that are left, "structured" from the slices along its `dim` of which anything is left, "global" from all.
+
+    Example:
+        >>> class EveryOther(nn.utils.prune.BasePruningMethod):
+        ...     PRUNING_TYPE = "unstructured"
+        ...     def compute_mask(self, t, default_mask):
+        ...         mask = default_mask.clone()
+        ...         mask.view(-1)[::2] = 0
+        ...         return mask
+        >>> _ = EveryOther.apply(model, "bias")
+        >>> model.bias_mask
+        tensor([0., 1.])
     """
 
     PRUNING_TYPE: str
@@ -138,6 +149,13 @@ class PruningContainer(BasePruningMethod):
 
     Args:
         args: methods.
+
+    Example:
+        >>> for _ in range(2):
+        ...     _ = nn.utils.prune.l1_unstructured(model, "weight", amount=1)
+        >>> [hook] = model._forward_pre_hooks.values()
+        >>> type(hook).__name__, len(hook)
+        ('PruningContainer', 2)
     """
 
     def __init__(self, *args: BasePruningMethod) -> None:

@@ -9,12 +9,15 @@ from typing import Any
 
 from ... import linalg
 from ...autograd.grad_mode import no_grad
+from ...devices.cuda.fused.lists import namespace_of
 from ...devices.cuda.fused.optim import clip, total_norm
 from ...operators import public as ops
+from ...tape import override
 from ...tape.arrays import backend_of
 from ...tape.dtypes import DIFFERENTIABLE
 from ...tape.lazy import is_lazy
-from ...tape.modes import NO_GRAD, is_grad_enabled, shared, state
+from ...tape.modes import NO_GRAD, is_grad_enabled, state
+from ...tape.sparse import is_sparse
 from ...tape.storage import before_write
 from ...tape.tensor import Tensor, bump_version
 
@@ -31,20 +34,9 @@ def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
-def _on_one_device(tensors: list[Tensor]) -> Any:
-    """The backend of tensors that the kernels of `kernels/optim.cu` may fit, else None."""
-    if not tensors or not tensors[0].is_cuda or len({t.device for t in tensors}) > 1:
-        return None
-    if any(map(is_lazy, tensors)):
-        return None
-    first = tensors[0]._array
-    xp = backend_of(first)
-    return xp if xp.fuses and shared.cuda.elsewhere(first) is None else None
-
-
 def _fused_norm(tensors: list[Tensor], norm_type: float) -> Tensor | None:
     """`get_total_norm` in two launches, None where it cannot be."""
-    xp = _on_one_device(tensors)
+    xp = namespace_of(tensors)
     if xp is None or (is_grad_enabled() and any(t.requires_grad for t in tensors)):
         return None
 
@@ -56,7 +48,7 @@ def _fused_norm(tensors: list[Tensor], norm_type: float) -> Tensor | None:
 
 def _fused_clip(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> bool:
     """Scale gradients in one launch for many; False where it cannot be."""
-    xp = _on_one_device([*grads, total_norm])
+    xp = namespace_of([*grads, total_norm])
     if xp is None:
         return False
 
@@ -143,8 +135,10 @@ def clip_grads_with_norm_(
                 here[grad.device] = factor.to(grad.device)
             # an operation, since it finds the device; or since somebody follows, or a dtype is refused
             if (
-                grad.is_cuda
+                not grad.is_cpu
                 or is_lazy(grad)
+                or is_sparse(grad)
+                or override.overrides(type(grad))
                 or state.bits & ~NO_GRAD
                 or grad._array.dtype not in DIFFERENTIABLE
             ):
@@ -209,6 +203,13 @@ def clip_grad_norm(
     """`clip_grad_norm_` under its old name: it warns (FutureWarning) and calls it.
 
     Arguments, result and errors are those of `clip_grad_norm_`.
+
+    Example:
+        >>> w = gradlib.ones(2, requires_grad=True)
+        >>> (w * 3).sum().backward()
+        >>> _ = clip_grad_norm([w], 1.0)
+        >>> w.grad
+        tensor([0.7071, 0.7071])
     """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "

@@ -121,23 +121,8 @@ class ParametrizationList(ModuleList):
                     value = Parameter(value, original.requires_grad)
                 _register(self, f"original{i}", value)
         if not unsafe:
-            result = self()
-            if not isinstance(result, Tensor):
-                raise ValueError(
-                    f"A parametrization must return a tensor. Got {type(result).__name__}."
-                )
-            if result.dtype != dtype:
-                raise ValueError(
-                    "Registering a parametrization may not change the dtype of the tensor, "
-                    f"unless `unsafe` flag is enabled.\nunparametrized dtype: {dtype}\n"
-                    f"parametrized dtype: {result.dtype}"
-                )
-            if result.shape != shape:
-                raise ValueError(
-                    "Registering a parametrization may not change the shape of the tensor, "
-                    f"unless `unsafe` flag is enabled.\nunparametrized shape: {shape}\n"
-                    f"parametrized shape: {result.shape}"
-                )
+            of = "unparametrized {}", "parametrized {}"
+            _check_same(shape, dtype, self(), "`unsafe`", *of)
 
     def originals(self) -> list[Tensor]:
         """The tensors that the parametrisations start from, as a list.
@@ -290,21 +275,21 @@ def register_parametrization(
 
 def _check_appended(module: Module, tensor_name: str, parametrization: Module) -> None:
     before = getattr(module, tensor_name)
-    after = parametrization(before)
+    of = f"module.{tensor_name}.{{}}", f"parametrization(module.{tensor_name}).{{}}"
+    _check_same(before.shape, before.dtype, parametrization(before), "the `unsafe`", *of)
+
+
+def _check_same(shape: Any, dtype: Any, after: Any, unless: str, was: str, now: str) -> None:
+    """What a parametrisation makes is a tensor of the same dtype and shape."""
     if not isinstance(after, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
-    if after.dtype != before.dtype:
-        raise ValueError(
-            "Registering a parametrization may not change the dtype of the tensor, unless the "
-            f"`unsafe` flag is enabled.\nmodule.{tensor_name}.dtype: {before.dtype}\n"
-            f"parametrization(module.{tensor_name}).dtype: {after.dtype}"
-        )
-    if after.shape != before.shape:
-        raise ValueError(
-            "Registering a parametrization may not change the shape of the tensor, unless the "
-            f"`unsafe` flag is enabled.\nmodule.{tensor_name}.shape: {before.shape}\n"
-            f"parametrization(module.{tensor_name}).shape: {after.shape}"
-        )
+    for what, wanted in (("dtype", dtype), ("shape", shape)):
+        found = getattr(after, what)
+        if found != wanted:
+            raise ValueError(
+                f"Registering a parametrization may not change the {what} of the tensor, unless {unless} flag is "
+                f"enabled.\n{was.format(what)}: {wanted}\n{now.format(what)}: {found}"
+            )
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:

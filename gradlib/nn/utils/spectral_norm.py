@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._refused import refuse
 from ...autograd.grad_mode import no_grad
 from ...operators import public as ops
 from ...tape.tensor import Tensor
@@ -12,6 +13,7 @@ from ..modules.module import Module
 from ..parameter import Parameter
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
+__getattr__ = refuse(__name__)
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:

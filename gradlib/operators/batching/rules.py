@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from ...op.declare import REGISTRY
 from ...op.vmap import Logical, one_by_one
-from ...op.vmap_texts import MASK, PLACES
+from ...op.vmap_texts import MASK, OUTSIDE, PLACES
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.lazy import raw_values
@@ -298,12 +298,22 @@ def fill_tensor(level, op, args, attrs):
     return call("copy", level.full(args[0]), spread)
 
 
+def _reach(size, stride) -> int:
+    """How far the last element is from the first, in elements of memory."""
+    return sum([(n - 1) * step for n, step in zip(size, stride, strict=True)])
+
+
 def as_strided(level, op, args, attrs):
     own, size, stride, offset = attrs
     physical = level.full(args[0])
     if physical.stride()[1:] != own:
         raise RuntimeError(PLACES.format(op.public))
-    first = physical.stride(0)
+    first, last = physical.stride(0), offset + _reach(size, stride)
+    outside = offset < 0 or last > _reach(
+        physical.shape[1:], own
+    )  # counted from the first element of an entry
+    if outside and 0 not in size and level.part(args[0])[1]:
+        raise RuntimeError(OUTSIDE.format(op.public, offset, last))
     return op.call(physical, physical.stride(), (level.size, *size), (first, *stride), offset)
 
 
@@ -335,16 +345,18 @@ def index_select_backward(level, op, args, attrs):
 # -- over all elements -------------------------------------------------------------------------------------------------
 
 
-def sum_all(level, op, args, attrs):
-    physical = level.full(args[0])
-    dims = tuple(range(1, physical.ndim))
-    return call("sum", physical, dims, False) if dims else physical.clone()
+def _over_all(name: str):
+    """The rule of an op of all elements by the op `name` over dimensions."""
+
+    def rule(level, op, args, attrs):
+        physical = level.full(args[0])
+        dims = tuple(range(1, physical.ndim))
+        return call(name, physical, dims, False) if dims else physical.clone()
+
+    return rule
 
 
-def mean_all(level, op, args, attrs):
-    physical = level.full(args[0])
-    dims = tuple(range(1, physical.ndim))
-    return call("mean", physical, dims, False) if dims else physical.clone()
+sum_all, mean_all = _over_all("sum"), _over_all("mean")
 
 
 def max_all(level, op, args, attrs):

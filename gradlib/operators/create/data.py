@@ -10,6 +10,7 @@ from ...op.expose import PUBLIC, function, method
 from ...tape import device as devices
 from ...tape import dtypes, handed
 from ...tape.arrays import backend_for
+from ...tape.float8 import narrowed
 from ...tape.geometry import storage_for
 from ...tape.tensor import Size, Tensor, to_host
 from ...tape.untyped import storage_in
@@ -131,7 +132,7 @@ def _converted(array: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
     if array.dtype.kind == "O" and kind is dtypes.bfloat16:
         array = array.astype(np.float64)  # bfloat16 takes no integers of more than 64 bits
-    return array.astype(kind.np)
+    return narrowed(array, kind.np) if kind.np in dtypes.FLOAT8 else array.astype(kind.np)
 
 
 def _shape_of(data) -> tuple[int, ...]:
@@ -215,6 +216,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def _copied(data, dtype, device, requires_grad: bool) -> Tensor:
     """A new tensor with a copy of `data`."""
+    if isinstance(data, Tensor) and data.is_meta:  # which has no values to make an array of
+        kind = data.dtype if dtype is None else dtypes.of(dtype)
+        out = data.detach().to(data.device if device is None else device, kind, copy=True)
+        return finish(out._array, requires_grad)
     array = to_array(data, dtypes.of(dtype) if dtype is not None else None)
     if device is None and devices.default.device is not devices.CPU:
         device = devices.default.device
@@ -282,7 +287,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         if (target.type, target.index or 0) != (given.device.type, given.device.index or 0):
             raise ValueError(f"can't alias tensor from device '{given.device}' to '{target}'.")
         if kind is not given.dtype:
-            names = [d.tensor_type.removesuffix("Tensor") for d in (given.dtype, kind)]
+            names = [d.scalar_type for d in (given.dtype, kind)]
             raise ValueError(f"can't alias tensor with dtype '{names[0]}' into dtype '{names[1]}'.")
     out = given.to(dtype=kind, device=target, copy=bool(copy))
     if requires_grad is None:
@@ -361,7 +366,7 @@ def _legacy(args: tuple, kind: dtypes.dtype, device) -> Tensor:
         return empty(0, dtype=kind, device=device)
     first = args[0]
     if storage_in(first) is not None:
-        memory = storage_for(first, kind, kind.tensor_type.removesuffix("Tensor"))
+        memory = storage_for(first, kind, kind.scalar_type)
         return empty(0, dtype=kind, device=memory.device).set_(memory)
     if len(args) > 1 or isinstance(first, (int, np.integer, Size)):
         return empty(*args, dtype=kind, device=device)
@@ -385,7 +390,7 @@ def legacy_constructor(cls, *args, device=None, **kwargs) -> Tensor:
     return made if cls is Tensor else Tensor._make_subclass(cls, made)
 
 
-class _TypedTensor(type):
+class TypedTensor(type):
     """Class of the names that stand for tensors of one dtype: FloatTensor, LongTensor...
 
     Calling one makes a tensor; ``isinstance(x, FloatTensor)`` asks for its dtype.
@@ -401,8 +406,8 @@ class _TypedTensor(type):
 
 
 for _kind in dtypes.ALL:
-    if not _kind.name.startswith(("uint16", "uint32", "uint64", "complex")):
-        PUBLIC[_kind.tensor_type] = _TypedTensor(
+    if not _kind.name.startswith(("uint16", "uint32", "uint64", "complex", "float8")):
+        PUBLIC[_kind.tensor_type] = TypedTensor(
             _kind.tensor_type,
             (),
             {

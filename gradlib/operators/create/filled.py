@@ -16,11 +16,18 @@ from ...tape import device as devices
 from ...tape import dtypes, errors, handed, recording
 from ...tape.arrays import backend_on
 from ...tape.device import stored
-from ...tape.layout import empty_in, preserve_format, settled, with_strides_of
+from ...tape.layout import check_layout, empty_in, preserve_format, settled, with_strides_of
 from ...tape.lazy import is_lazy
-from ...tape.modes import PROFILE, shared, state
+from ...tape.modes import PROFILE, note_leaf, shared, state
+from ...tape.sparse import is_sparse, refusal, without_values
+from ...tape.storage import INFERENCE
 from ...tape.tensor import Tensor
 from ..elementwise.cast import check_device
+
+
+def asked(tensor: Any) -> bool:
+    """Whether the class of a tensor is asked for what is made like it (``__torch_dispatch__``)."""
+    return shared.subclasses is not None and shared.subclasses.among((tensor,))
 
 
 def wrap_like(array) -> Tensor:
@@ -81,6 +88,8 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
                 "Only Tensors of floating point and complex dtype can require gradients"
             )
         result._rg = True
+        if result._ver is INFERENCE:
+            note_leaf(result)
     return result
 
 
@@ -100,9 +109,7 @@ def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
     if out is not None:
         like = out
         if dtype is not None and dtypes.of(dtype) is not out.dtype:
-            given, have = (
-                d.tensor_type.removesuffix("Tensor") for d in (dtypes.of(dtype), out.dtype)
-            )
+            given, have = (d.scalar_type for d in (dtypes.of(dtype), out.dtype))
             raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
     target = (
         like.device
@@ -152,6 +159,8 @@ def _filled(kind: str):
         names=None,
         **kw,
     ):
+        if layout is not None:
+            check_layout(layout)
         order = kw.pop("memory_format", None) if kind == "empty" else None
         shape = _given(size, kw, kind)
         xp, d, _ = place(dtype, device, out=out)
@@ -194,6 +203,8 @@ Raises:
         memory_format=None,
         pin_memory=False,
     ):
+        if layout is not None:
+            check_layout(layout)
         if not isinstance(input, Tensor):
             raise TypeError(
                 f"{kind}_like(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
@@ -229,7 +240,11 @@ Raises:
         pin_memory=False,
         **kw,
     ):
+        if layout is not None:
+            check_layout(layout)
         shape = _given(size, kw, "new_" + kind)
+        if asked(self):
+            return shared.subclasses.made(new, self, list(shape), dtype=dtype, device=device)
         xp, d, _ = place(dtype, device, self)
         try:
             array = getattr(xp, kind)(shape, d)
@@ -263,6 +278,11 @@ Raises:
 
 def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_format) -> Tensor:
     """Zeros, ones or nothing in the shape of `input`."""
+    if asked(input):
+        made = shared.subclasses.made(PUBLIC[kind + "_like"], input, dtype=dtype, device=device)
+        return made.requires_grad_() if requires_grad else made
+    if is_sparse(input):
+        return _like_sparse(kind, input, dtype, device, requires_grad)
     xp, d, target = place(dtype, device, input)
     source = stored(input._array) if is_lazy(input) else input._array
     if memory_format is not None and memory_format != preserve_format:
@@ -278,6 +298,19 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
     if kind == "empty":
         settled(array)
     return finish(array, requires_grad)
+
+
+def _like_sparse(kind: str, input: Tensor, dtype, device, requires_grad: bool) -> Tensor:
+    """``zeros_like`` of a sparse tensor: one of its layout without values."""
+    if kind == "ones":
+        raise NotImplementedError(refusal("ones_like", input.layout))
+    if device is not None and check_device(device).type != input.device.type:
+        raise NotImplementedError(
+            f"{kind}_like of a sparse tensor on another device: use .to(device) on the result"
+        )
+    made = Tensor._make(without_values(input._array))
+    made = made if dtype is None else made.to(dtype)
+    return made.requires_grad_() if requires_grad else made
 
 
 zeros, zeros_like = _filled("zeros")
@@ -296,15 +329,20 @@ def constant_zeros(input: Tensor) -> Tensor:
     return _like("zeros", input, None, None, False, None)
 
 
+def need_number(name: str, which: str, position: int, value):
+    """`value`; TypeError if it is no number."""
+    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
+        raise TypeError(
+            f"{name}(): argument '{which}' (position {position}) must be Number, not {type(value).__name__}"
+        )
+    return value
+
+
 def _fill_number(name: str, value):
     """The number to fill with; a tensor must have no dimension and no graph."""
     if isinstance(value, Tensor) and not value._array.ndim and not value._rg:
         return value.item()
-    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
-        raise TypeError(
-            f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}"
-        )
-    return value
+    return need_number(name, "fill_value", 2, value)
 
 
 @function("full")
@@ -342,6 +380,8 @@ def full(
         >>> gradlib.full((2,), 7)
         tensor([7, 7])
     """
+    if layout is not None:
+        check_layout(layout)
     if not isinstance(size, (tuple, list)):
         raise TypeError(
             f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
@@ -391,6 +431,10 @@ def full_like(
         >>> gradlib.full_like(gradlib.zeros(2), 7)
         tensor([7., 7.])
     """
+    if layout is not None:
+        check_layout(layout)
+    if asked(input):
+        return shared.subclasses.made(full_like, input, fill_value, dtype=dtype, device=device)
     out = _like("empty", input, dtype, device, False, memory_format)
     number: Any = _fill_number("full_like", fill_value)
     if out._array.__class__ is np.ndarray:
@@ -433,6 +477,12 @@ def new_full(
         >>> gradlib.zeros(1, dtype=gradlib.float64).new_full((2,), 7)
         tensor([7., 7.], dtype=torch.float64)
     """
+    if layout is not None:
+        check_layout(layout)
+    if asked(self):
+        return shared.subclasses.made(
+            Tensor.new_full, self, list(size), fill_value, dtype=dtype, device=device
+        )
     made = full(
         size,
         fill_value,
@@ -493,6 +543,8 @@ def empty_strided(
         >>> gradlib.empty_strided((2, 3), (1, 2)).stride()
         (1, 2)
     """
+    if layout is not None:
+        check_layout(layout)
     return _strided(size, stride, dtype, device, None, requires_grad)
 
 
@@ -526,6 +578,8 @@ def new_empty_strided(
         >>> gradlib.zeros(1).new_empty_strided((2, 3), (1, 2)).stride()
         (1, 2)
     """
+    if layout is not None:
+        check_layout(layout)
     return _strided(size, stride, dtype, device, self, requires_grad)
 
 
@@ -559,6 +613,8 @@ def empty_permuted(
         >>> gradlib.empty_permuted((2, 3), (1, 0)).stride()
         (1, 2)
     """
+    if layout is not None:
+        check_layout(layout)
     shape, order = sizes((size,), "empty_permuted"), tuple(physical_layout)
     if len(order) != len(shape):
         raise RuntimeError(
@@ -602,6 +658,8 @@ def scalar_tensor(
         >>> gradlib.scalar_tensor(2)
         tensor(2.)
     """
+    if layout is not None:
+        check_layout(layout)
     return full(
         (), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad
     )
@@ -610,28 +668,6 @@ def scalar_tensor(
 def scalar_tensor_like(value) -> Tensor:
     """A Python number as the 0-dim tensor it stands for."""
     return Tensor._make(np.asarray(value, dtypes.of_scalar(value).np))
-
-
-# -- out of scope ----------------------------------------------------------------------------------------------------
-
-
-def _no_sparse(name: str):
-    def refuse(*args, **kwargs):
-        raise NotImplementedError(f"{name}: gradlib has no sparse tensors; use dense ones")
-
-    refuse.__name__ = name
-    refuse.__doc__ = f"""Not supported: sparse tensors are out of scope.
-
-Raises:
-    NotImplementedError: always; ``{name}`` is there so that programs learn why.
-"""
-    return refuse
-
-
-for _name in ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"):
-    function(_name)(_no_sparse(_name))
-for _name in ("to_sparse", "to_sparse_csr", "to_sparse_coo", "sparse_mask"):
-    method(_name)(_no_sparse(_name))
 
 
 handed.over(constant_zeros, scalar_tensor_like)

@@ -12,6 +12,7 @@ from ...op.expose import function
 from ...tape import device as devices
 from ...tape import dtypes, handed
 from ...tape.arrays import backend_for
+from ...tape.layout import check_layout
 from ...tape.memory import adopt
 from ...tape.tensor import Tensor
 from ...tape.untyped import mapped_file
@@ -274,6 +275,8 @@ def from_file(
 
     shared: what is written to the tensor is written to the file, which is made or made longer where need be.
     """
+    if layout is not None:
+        check_layout(layout)
     kind = dtypes.of(dtype) if dtype is not None else dtypes.get_default_dtype()
     array = mapped_file(filename, bool(shared), size * kind.itemsize).view(kind.np)
     return finish(np.asarray(array), requires_grad)

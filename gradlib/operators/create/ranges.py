@@ -13,8 +13,11 @@ from ...op.plain_numbers import plain_number
 from ...op.tangents import any_tangent
 from ...op.vmap import is_logical
 from ...tape import dtypes, errors
+from ...tape.layout import check_layout
 from ...tape.modes import FORWARD_AD, shared, state
 from ...tape.tensor import Tensor
+from ..create.filled import need_number
+from ..kinds import unsupported
 from .filled import finish, place
 
 # -- numbers -----------------------------------------------------------------------------------------------------
@@ -24,17 +27,7 @@ def _end(name: str, which: str, position: int, value):
     """A bound of a range as a number."""
     if isinstance(value, Tensor):
         return value.item()
-    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
-        raise TypeError(
-            f"{name}(): argument '{which}' (position {position}) must be Number, not {type(value).__name__}"
-        )
-    return value
-
-
-def _refuse(name: str, d: np.dtype, kinds: str) -> None:
-    if d.kind in kinds:
-        kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+    return need_number(name, which, position, value)
 
 
 _PLAIN = {int, float}
@@ -101,6 +94,8 @@ def arange(
         >>> gradlib.arange(1, 6, 2)
         tensor([1, 3, 5])
     """
+    if layout is not None:
+        check_layout(layout)
     if end is None:
         start, end = 0, start
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
@@ -127,7 +122,8 @@ def arange(
         whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
         dtype = dtypes.int64 if whole else dtypes.get_default_dtype()
     xp, d, _ = place(dtype, device, out=out)
-    _refuse("arange", d, "bc")
+    if d.kind in "bc":
+        raise unsupported("arange_cpu", d)
     start, end, step = (plain_number(v, dtypes.float64) for v in (start, end, step))  # not complex
     _check_range(start, end, step)
     n = _length(start, end, step, d)
@@ -206,7 +202,8 @@ def _bounds(name: str, start, end, steps, dtype, device, out) -> tuple:
                 f"torch.{name}(): inferred dtype {inferred} can't be safely cast to passed dtype {dtype}"
             )
     xp, d, _ = place(dtype, device, out=out)
-    _refuse(name, d, "b")
+    if d.kind == "b":
+        raise unsupported(f"{name}_cpu", d)
     kind = dtypes.from_np(d)
     start, end = (plain_number(v, kind) for v in (start, end))
     if d == np.uint8:
@@ -272,6 +269,8 @@ def linspace(
         >>> gradlib.linspace(0, 1, 5)
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    if layout is not None:
+        check_layout(layout)
     if shared.batches and (is_logical(start) or is_logical(end)):
         return _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("linspace", start, end, steps, dtype, device, out)
@@ -325,6 +324,8 @@ def logspace(
         >>> gradlib.logspace(0, 2, 3)
         tensor([  1.,  10., 100.])
     """
+    if layout is not None:
+        check_layout(layout)
     if shared.batches and (is_logical(start) or is_logical(end)):
         return base ** _steps_of_batch(start, end, steps, dtype)
     xp, d, start, end, steps = _bounds("logspace", start, end, steps, dtype, device, out)
@@ -366,6 +367,8 @@ def eye(
         tensor([[1., 0.],
                 [0., 1.]])
     """
+    if layout is not None:
+        check_layout(layout)
     n = _count("eye", "n", 1, n)
     m = n if m is None else _count("eye", "m", 2, m)
     for which, length in (("n", n), ("m", m)):
@@ -386,8 +389,7 @@ def _triangle_indices(name: str, row, col, offset, dtype, device):
             raise RuntimeError(f"{which} must be non-negative, got{length}")
     xp, d, _ = place(dtype, device)
     if d.kind not in "iu":
-        kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+        raise unsupported(name, d)
     errors.check_room(xp, (row, col), d.itemsize)
     return finish(xp.stack(getattr(xp, name)(row, offset, col)).astype(d))
 
@@ -414,6 +416,8 @@ def tril_indices(
         tensor([[0, 1, 1],
                 [0, 0, 1]])
     """
+    if layout is not None:
+        check_layout(layout)
     return _triangle_indices("tril_indices", row, col, offset, dtype, device)
 
 
@@ -439,6 +443,8 @@ def triu_indices(
         tensor([[0, 0, 1],
                 [0, 1, 1]])
     """
+    if layout is not None:
+        check_layout(layout)
     return _triangle_indices("triu_indices", row, col, offset, dtype, device)
 
 
@@ -468,6 +474,8 @@ def range_(
     Raises:
         RuntimeError: `step` is 0 or leads away from the end.
     """
+    if layout is not None:
+        check_layout(layout)
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
@@ -479,7 +487,8 @@ def range_(
     start, end, step = (float(v) for v in (start, end, step))
     _check_range(start, end, step)
     xp, d, _ = place(dtype, device, out=out)
-    _refuse("range", d, "bc")
+    if d.kind in "bc":
+        raise unsupported("range_cpu", d)
     n = math.floor((end - start) / step) + 1
     errors.check_room(xp, (n,), d.itemsize)
     values = (xp.arange(n, dtype=np.float64) * step + start).astype(d)

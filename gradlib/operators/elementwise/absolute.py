@@ -6,11 +6,12 @@ from ...op.expose import FOUND, method
 from ...op.inplace import inplace
 from ...op.pointwise import unary
 from ...tape import dtypes
+from ..kinds import unsupported
 
 
 def _refuse_bool(args):
     if args[0].dtype is dtypes.bool_:
-        return NotImplementedError("\"abs_cpu\" not implemented for 'Bool'")
+        return unsupported("abs_cpu", dtypes.bool_)
     return None
 
 

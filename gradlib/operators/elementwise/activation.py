@@ -48,20 +48,20 @@ _GELU_F4 = (
 )  # fmt: skip
 
 
-def _normal_cdf2(xp, x):
-    """1 + erf(x / sqrt 2): twice the normal distribution function."""
+# The same with m = -x^2 / 2 in the place of h^2: erf(x / sqrt 2) = tanh(-x / 2 * q(m))
+_GELU_GRAD_F4 = tuple(-c * (-0.5) ** k for k, c in enumerate(_GELU_F4))
+
+
+def _gelu_exact(xp, x):
     if x.dtype is F4 and x.ndim:
         h = x * 0.5
         out = special.horner(_GELU_F4[::-1], h * h)
         out *= h
         xp.tanh(out, out=out)
         out += 1
+        out *= h
         return out
-    return special.erf_kernel(xp, x * ROOT_HALF) + 1
-
-
-def _gelu_exact(xp, x):
-    out = _normal_cdf2(xp, x)
+    out = special.erf_kernel(xp, x * ROOT_HALF) + 1
     out *= x
     out *= 0.5
     return out
@@ -76,18 +76,23 @@ def _gelu(xp, self, *, approximate):
 
 
 def _gelu_grad_exact(xp, g, x):
-    density = x * x
-    density *= -0.5
-    if density.ndim:
-        xp.exp(density, out=density)
+    if x.dtype is F4 and x.ndim:
+        h = x * -0.5
+        slope = h * x
+        t = special.horner(_GELU_GRAD_F4[::-1], slope)
+        t *= h
+        xp.tanh(t, out=t)
+        t *= 0.5
+        t += 0.5
+        xp.exp(slope, out=slope)
+        slope *= h
+        slope *= -2 * NORMAL
     else:
-        density = xp.exp(density)
-    density *= 2 * NORMAL
-    density *= x
-    density += _normal_cdf2(xp, x)
-    density *= g
-    density *= 0.5
-    return density
+        t = special.erf_kernel(xp, x * ROOT_HALF) * 0.5 + 0.5
+        slope = xp.exp(x * x * -0.5) * x * NORMAL
+    slope += t
+    slope *= g
+    return slope
 
 
 def _gelu_grad_tanh(xp, g, x):
@@ -111,16 +116,23 @@ def _gelu_second(F, self, approximate):
     return (1.0 - t * t) * (slope + 0.5 * self * (bend - 2.0 * t * slope * slope))
 
 
+def _normal_cdf(xp, x):
+    """The normal distribution function of each element.
+
+    In float32, and for half types, from erf, which costs half of erfc; where they differ most, below -5, gelu is less
+    than 2e-6 and the error 6e-8 of |x|.
+    """
+    return 0.5 * xp.erf(x * ROOT_HALF) + 0.5 if x.dtype == F4 else 0.5 * xp.erfc(x * -ROOT_HALF)
+
+
 def _gelu_expression(xp, x, approximate):
-    if approximate != "none":
-        return _gelu_tanh(xp, x)
-    return x * (0.5 * xp.erfc(x * -ROOT_HALF))
+    return _gelu_tanh(xp, x) if approximate != "none" else x * _normal_cdf(xp, x)
 
 
 def _gelu_grad_expression(xp, g, x, approximate):
     if approximate != "none":
         return _gelu_grad_tanh(xp, g, x)
-    return g * (0.5 * xp.erfc(x * -ROOT_HALF) + x * (NORMAL * xp.exp(x * x * -0.5)))
+    return g * (_normal_cdf(xp, x) + x * (NORMAL * xp.exp(x * x * -0.5)))
 
 
 gelu_grad = declare(
@@ -172,10 +184,6 @@ def _silu_piece(xp, x):
     return x * _logistic(xp, x)
 
 
-def _silu(xp, self):
-    return xp.in_pieces(_silu_piece, self)
-
-
 def _silu_grad_piece(xp, g, x):
     s = _logistic(xp, x)
     return g * (s * (1 + x * (1 - s)))
@@ -197,7 +205,11 @@ def _silu_second(x, s):
     return s * (1.0 - s) * (2.0 + x * (1.0 - 2.0 * s))
 
 
-silu_op = activation("silu", _silu, lambda F, g, self: F.silu_grad(g, self))
+silu_op = activation(
+    "silu",
+    lambda xp, self: xp.in_pieces(_silu_piece, self),
+    lambda F, g, self: F.silu_grad(g, self),
+)
 
 
 def _mish_piece(xp, x):
@@ -206,16 +218,12 @@ def _mish_piece(xp, x):
     return x * (top / (top + 2))
 
 
-def _mish(xp, self):
-    return xp.in_pieces(_mish_piece, self)
-
-
 def _mish_grad(F, g, self):
     t = F.tanh(F.softplus(self, 1.0, 20.0))
     return g * (t + self * F.sigmoid(self) * (1.0 - t * t))
 
 
-mish_op = activation("mish", _mish, _mish_grad)
+mish_op = activation("mish", lambda xp, self: xp.in_pieces(_mish_piece, self), _mish_grad)
 
 
 def _softplus(xp, self, *, beta, threshold):

@@ -15,16 +15,14 @@ from ...op.expose import (
     function,
     legacy,
     method,
-    need_tensor,
     write_out,
 )
-from ...op.inplace import inplace
-from ...op.interpret import common_dtype
-from ...op.plain_numbers import SMALL, plain_number
+from ...op.inplace import in_the_way, inplace, inplace_scaled
 from ...op.pointwise import pointwise, unary
-from ...tape import dtypes
+from ...tape import dtypes, errors
 from ...tape.tensor import Tensor
-from ..kinds import missing
+from ..kinds import missing, unsupported
+from .alpha import times_alpha
 
 _NO_MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
 
@@ -134,34 +132,9 @@ def positive(input):
         >>> gradlib.positive(gradlib.tensor([1, -2]))
         tensor([ 1, -2])
     """
-    if not isinstance(input, Tensor):
-        raise need_tensor("positive", input)
     if input._array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
-
-
-def times_alpha(input, other, alpha):
-    """``alpha * other`` in the dtype of the sum with `input`; RuntimeError for an alpha of a higher kind."""
-    if alpha.__class__ is int and alpha == 1:
-        return other
-    common = common_dtype((input, other))
-    if isinstance(alpha, bool) and common is not dtypes.bool_:
-        raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, float) and common.category < dtypes.FLOATING:
-        raise RuntimeError(
-            "For integral input tensors, argument alpha must not be a floating point number."
-        )
-    if isinstance(alpha, complex) and common.category < dtypes.COMPLEX:
-        raise RuntimeError(
-            "For non-complex input tensors, argument alpha must not be a complex number."
-        )
-    if common is dtypes.bool_:
-        return other if alpha else other ^ other
-    if isinstance(alpha, int) and common.category >= dtypes.FLOATING and -SMALL <= alpha <= SMALL:
-        return (other.to(common) if isinstance(other, Tensor) else other) * alpha
-    alpha = plain_number(alpha, common)
-    return (other.to(common) if isinstance(other, Tensor) else other) * alpha
 
 
 def _legacy(name: str, *args) -> tuple[list, list]:
@@ -185,7 +158,7 @@ def add(input, other, *more, alpha=1, out=None):
     if more:
         (input, other), (alpha,) = _legacy("add", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
-        other = times_alpha(input, other, alpha)
+        other = times_alpha("add", input, other, alpha)
     return add_op.call(input, other, out=out)
 
 
@@ -202,7 +175,7 @@ def sub(input, other, *more, alpha=1, out=None):
     if more:
         (input, other), (alpha,) = _legacy("sub", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
-        other = times_alpha(input, other, alpha)
+        other = times_alpha("sub", input, other, alpha)
     return sub_op.call(input, other, out=out)
 
 
@@ -229,6 +202,12 @@ def rsub(input, other, *, alpha=1):
             f"rsub() received an invalid combination of arguments - got ({type(input).__name__}, "
             f"{type(other).__name__}), but expected one of:\n * (Tensor input, Tensor other, *, Number alpha = 1)\n"
             " * (Tensor input, Number other, Number alpha = 1)"
+        )
+    if isinstance(alpha, Tensor) and (alpha.ndim or alpha._rg):
+        raise TypeError(
+            "rsub() received an invalid combination of arguments - got (Tensor, "
+            f"{type(other).__name__}, alpha=Tensor), but expected one of:\n"
+            " * (Tensor input, Tensor other, *, Number alpha = 1)\n * (Tensor input, Number other, Number alpha = 1)"
         )
     return sub(other, input, alpha=alpha)
 
@@ -283,7 +262,7 @@ def true_divide(input, other, *, out=None):
 def _check_integers(xp, self, other, name: str):
     """Refuse bools, and integers that would be divided by zero."""
     if other.dtype.kind == "b":
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
+        raise unsupported(f"{name}_cpu", dtypes.bool_)
     some = getattr(self, "size", 1)  # a number is one
     if some and other.dtype.kind in "iub" and not xp.all(other):
         raise RuntimeError("ZeroDivisionError")
@@ -371,7 +350,7 @@ fmod = pointwise(
 def _pow(xp, self, other):
     """Powers; of integers to negative powers only those of 1 and -1 are not 0."""
     if self.dtype.kind == "b":
-        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+        raise unsupported("pow", dtypes.bool_)
     if self.dtype.kind in "iu" and other.dtype.kind == "i" and xp.any(other < 0):
         ok = other >= 0
         unit = xp.where(self == 1, 1, xp.where(self == -1, xp.where(other % 2 == 0, 1, -1), 0))
@@ -563,7 +542,7 @@ def float_power(input, exponent, *, out=None):
     if out is not None and out.dtype is not want:
         raise RuntimeError(
             "the output given to float_power has dtype "
-            f"{_type_name(out.dtype)} but the operation's result requires dtype {_type_name(want)}"
+            f"{out.dtype.scalar_type} but the operation's result requires dtype {want.scalar_type}"
         )
     result = pow(_widen(input), _widen(exponent))
     return write_out(out, result.to(want) if some is not result else result)
@@ -573,18 +552,14 @@ def _is_complex(x) -> bool:
     return x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex)
 
 
-def _type_name(dtype) -> str:
-    return dtype.tensor_type.removesuffix("Tensor")
-
-
 @method("float_power_")
 def float_power_(self, exponent):
     """In-place version of ``float_power``; the tensor must have the dtype of the result."""
     want = dtypes.complex128 if _is_complex(self) or _is_complex(exponent) else dtypes.float64
     if self.dtype is not want:
         raise RuntimeError(
-            f"the base given to float_power_ has dtype {_type_name(self.dtype)} but the operation's result requires "
-            f"dtype {_type_name(want)}"
+            f"the base given to float_power_ has dtype {self.dtype.scalar_type} but the operation's result requires "
+            f"dtype {want.scalar_type}"
         )
     return pow_(self, _widen(exponent))
 
@@ -619,12 +594,18 @@ for _name, _fn, _op in (
     ("floor_divide", floor_divide, quotient_op),
 ):
 
-    def _in_place(self, other, *, alpha=1, rounding_mode=None, _op=_op):
+    def _in_place(self, other, *, alpha=1, rounding_mode=None, _op=_op, _name=_name + "_"):
         op = _op
         if rounding_mode is not None:
             op = _rounded(rounding_mode)
         if alpha.__class__ is not int or alpha != 1:
-            other = times_alpha(self, other, alpha)
+            if alpha.__class__ is float:
+                done = inplace_scaled(op, self, other, alpha)
+                if done is not None:
+                    return done
+            if isinstance(other, Tensor) and other is not self and in_the_way(op, self, other):
+                raise RuntimeError(errors.PARTIAL_OVERLAP)
+            other = times_alpha(_name, self, other, alpha)
         return inplace(op, self, (other,))
 
     _in_place.__name__ = _in_place.__qualname__ = _name + "_"

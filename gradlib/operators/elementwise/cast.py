@@ -8,9 +8,10 @@ from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
-from ...tape import dtypes, handed
+from ...tape import dtypes, errors, handed
 from ...tape.arrays import backend_for
 from ...tape.device import CPU, device
+from ...tape.float8 import narrowed
 from ...tape.layout import (
     contiguous_format,
     copy_in,
@@ -42,14 +43,18 @@ clone_op = declare(
     "clone",
     _copy,
     self=lambda g: g,
-    jvp="linear",
+    jvp="linear", copies=True,
     pointwise=True, complex=True,
     samples=lambda t: [(t(3, 4), "K"), (t(), "C"), (t(0, 2), "K")],
     batch="elementwise",
+    aten="(self)",
 )  # fmt: skip
 
 
 def _cast(xp, self, *, dtype):
+    if dtype in dtypes.FLOAT8:
+        out = narrowed(self, dtype)
+        return out if 0 not in self.strides or self.ndim < 2 else in_order(xp, out, (self,))
     if self.dtype.kind == "c" and dtype.kind != "c":
         return self.real.astype(dtype) if dtype.kind != "b" else self.astype(dtype)
     if dtype.kind in "iu" and self.dtype.kind == "V":
@@ -80,6 +85,7 @@ cast_op = declare(
     lambda xp, self, *, dtype, self_dtype: _cast(xp, self, dtype=dtype),
     implementations="_to_copy",
     public="to",
+    copies=True,
     node="ToCopyBackward0",
     integer_results=True,
     self=lambda F, g, self_dtype: _cast_back(F, g, self_dtype),
@@ -91,12 +97,14 @@ cast_op = declare(
         (t(0), np.dtype("i8"), np.dtype("f8")),
     ],
     batch="elementwise",
+    aten="_to_copy(self, *dtype)",
 )
 to_device_op = declare(
     "to_device", lambda xp, self, *, target, origin, non_blocking: _move(self, target, non_blocking), public="to",
-    node="ToCopyBackward0", jvp="linear", captures=captures.across, leaves_device=True,
+    copies=True, node="ToCopyBackward0", jvp="linear", captures=captures.across, leaves_device=True,
     self=lambda F, g, origin, target, non_blocking: F.to_device(g, origin, target, non_blocking),
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
+    aten="_to_copy(self, *device:target)",
 )  # fmt: skip
 
 
@@ -246,7 +254,7 @@ def type_(self, dtype=None, non_blocking=False):
         ('torch.FloatTensor', tensor([1]))
     """
     if dtype is None:
-        return ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
+        return errors.tensor_type(self)
     if isinstance(dtype, str):
         name = dtype.rsplit(".", 1)[-1]
         found = [t for t in dtypes.ALL if t.tensor_type == name]

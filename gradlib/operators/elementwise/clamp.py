@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from operator import gt, lt
+
 import numpy as np
 
-from ...op.declare import declare
+from ...op.declare import Op, declare
 from ...op.expose import apart, function, method, write_out
 from ...op.formulas import formula_function
 from ...op.inplace import inplace
@@ -14,117 +16,64 @@ from ...op.pointwise import pointwise
 from ...tape import dtypes
 from ...tape.layout import in_order
 from ...tape.tensor import Tensor
+from ..kinds import unsupported
 
 
-def _share_ties(F, g, self, other, others):
+def _share_ties(F, g, mine, other, wins):
     """The gradient goes to the larger (smaller) argument, one half to each where they are equal, to both at nan."""
-    return F.where(others, 0.0, F.where(self == other, 0.5 * g, g))
+    return F.where(wins(other, mine), 0.0, F.where(mine == other, 0.5 * g, g))
 
 
-def _no_complex(name: str):
+def _share_numbers(F, g, mine, other, wins):
+    """Like `_share_ties`, also of two nan; an argument gets the gradient where only the other one is nan."""
+    none, both = F.isnan(other), (mine == other) | (F.isnan(mine) & F.isnan(other))
+    return F.where(both, 0.5 * g, F.where(wins(mine, other) | none, g, 0.0))
+
+
+def _extremum(name: str, wins, shown: str) -> Op:
+    """Declare maximum, minimum, fmax or fmin; wins: whether an element is beyond another."""
+    share, rest, second = _share_ties, "nan if one of them is", "2.0"
+    if name[0] == "f":
+        share, rest, second = _share_numbers, "of a nan and a number the number", "float('nan')"
+
     def check(args):
         if any(a.is_complex() for a in args if isinstance(a, Tensor)):
             return RuntimeError(f"{name} not implemented for complex tensors.")
         return None
 
-    return check
+    return pointwise(
+        name,
+        name,
+        args="self other",
+        inplace=False,
+        self=lambda F, g, self, other: share(F, g, self, other, wins),
+        other=lambda F, g, self, other: share(F, g, other, self, wins),
+        complex=False,
+        numbers="none",
+        check=check,
+        refuses="/complex",
+        doc=(
+            f"The {'larger' if wins is gt else 'smaller'} one of two elements; {rest}. At ties both have "
+            "half of the gradient."
+        ),
+        example=(
+            f"gradlib.{name}(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, {second}]))",
+            f"tensor([{shown}])",
+        ),
+    )
 
 
-maximum = pointwise(
-    "maximum",
-    "maximum",
-    args="self other",
-    inplace=False,
-    self=lambda F, g, self, other: _share_ties(F, g, self, other, self < other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other < self),
-    complex=False,
-    numbers="none",
-    check=_no_complex("maximum"),
-    refuses="/complex",
-    doc=(
-        "The larger one of two elements; nan if one of them is. At ties both have "
-        "half of the gradient."
-    ),
-    example=(
-        "gradlib.maximum(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, 2.0]))",
-        "tensor([2., 3.])",
-    ),
-)
-minimum = pointwise(
-    "minimum",
-    "minimum",
-    args="self other",
-    inplace=False,
-    self=lambda F, g, self, other: _share_ties(F, g, self, other, self > other),
-    other=lambda F, g, self, other: _share_ties(F, g, self, other, other > self),
-    complex=False,
-    numbers="none",
-    check=_no_complex("minimum"),
-    refuses="/complex",
-    doc=(
-        "The smaller one of two elements; nan if one of them is. At ties both have "
-        "half of the gradient."
-    ),
-    example=(
-        "gradlib.minimum(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, 2.0]))",
-        "tensor([1., 2.])",
-    ),
-)
-
-
-def _fmax_share(F, g, self, other, mine):
-    """Like `_share_ties`, also of two nan; an argument gets the gradient where only the other one is nan."""
-    none, both = F.isnan(other), (self == other) | (F.isnan(self) & F.isnan(other))
-    return F.where(both, 0.5 * g, F.where(mine | none, g, 0.0))
-
-
-fmax = pointwise(
-    "fmax",
-    "fmax",
-    args="self other",
-    inplace=False,
-    numbers="none",
-    complex=False,
-    check=_no_complex("fmax"),
-    self=lambda F, g, self, other: _fmax_share(F, g, self, other, self > other),
-    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other > self),
-    refuses="/complex",
-    doc=(
-        "The larger one of two elements; of a nan and a number the number. At ties "
-        "both have half of the gradient."
-    ),
-    example=(
-        "gradlib.fmax(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, float('nan')]))",
-        "tensor([2., 3.])",
-    ),
-)
-fmin = pointwise(
-    "fmin",
-    "fmin",
-    args="self other",
-    inplace=False,
-    numbers="none",
-    complex=False,
-    check=_no_complex("fmin"),
-    self=lambda F, g, self, other: _fmax_share(F, g, self, other, self < other),
-    other=lambda F, g, self, other: _fmax_share(F, g, other, self, other < self),
-    refuses="/complex",
-    doc=(
-        "The smaller one of two elements; of a nan and a number the number. At ties "
-        "both have half of the gradient."
-    ),
-    example=(
-        "gradlib.fmin(gradlib.tensor([1.0, 3.0]), gradlib.tensor([2.0, float('nan')]))",
-        "tensor([1., 3.])",
-    ),
-)
+maximum = _extremum("maximum", gt, "2., 3.")
+minimum = _extremum("minimum", lt, "1., 2.")
+_extremum("fmax", gt, "2., 3.")
+_extremum("fmin", lt, "1., 3.")
 
 
 def _clamp_number(xp, self, *, min, max):
     if self.dtype.kind in "iu":
         min, max = (b if b is None else xp.number(b, self.dtype) for b in (min, max))
     elif self.dtype.kind == "b":
-        raise NotImplementedError("\"clamp_scalar_cpu\" not implemented for 'Bool'")
+        raise unsupported("clamp_scalar_cpu", dtypes.bool_)
     if self.__class__ is np.ndarray:  # without the detour of np.clip
         out = self.clip(min, max)
         return out if out.dtype is self.dtype else out.astype(self.dtype, copy=False)
@@ -153,7 +102,7 @@ clamp_number = declare(
 
 def _clamp_tensors(xp, self, min=None, max=None):
     if self.dtype.kind == "b" and min is not None and max is not None:
-        raise NotImplementedError("\"clamp_cpu\" not implemented for 'Bool'")
+        raise unsupported("clamp_cpu", dtypes.bool_)
     out = xp.clip(self, min, max).astype(self.dtype, copy=False)
     if self.ndim < 2 or self.flags.c_contiguous:
         return out
@@ -255,7 +204,7 @@ def _check_bounds(name: str, input: Tensor, min, max) -> None:
         raise _invalid(name, input, min, max)
     if input._array.dtype.kind == "b" and all([b is True or b is False for b in numbers]):
         which = "" if len(given) == 2 else "_min" if max is None else "_max"
-        raise NotImplementedError(f"\"clamp{which}_scalar_cpu\" not implemented for 'Bool'")
+        raise unsupported(f"clamp{which}_scalar_cpu", dtypes.bool_)
     if kind.category < dtypes.FLOATING:
         kind = common_dtype((input, *numbers))
     if kind.category < dtypes.COMPLEX:

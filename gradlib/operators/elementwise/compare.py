@@ -30,7 +30,7 @@ from ...tape.layout import in_order
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
 from ..create.filled import wrap_like
-from ..kinds import kind_name, missing
+from ..kinds import missing, unsupported
 
 
 def _integers(t):
@@ -55,6 +55,7 @@ for _name, _ufunc, _complex, _what, _shown, *_aliases in (
         complex=_complex,
         nondifferentiable="bool",
         numbers="second",
+        float8=_name in ("eq", "ne"),
         doc=f"Whether elements of `input` {_what}.",
         example=(
             f"gradlib.{_name}(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 2, 2]))",
@@ -127,7 +128,7 @@ def _shift(ufunc: str, label: str):
     def forward(xp, self, other):
         d = self.dtype
         if d.kind not in "iu":
-            raise NotImplementedError(f"\"{label}_cpu\" not implemented for '{kind_name(self)}'")
+            raise unsupported(f"{label}_cpu", self)
         bits = 8 * d.itemsize
         outside = (other < 0) | (other >= bits)
         if not xp.may(outside):
@@ -232,7 +233,7 @@ def _test(name: str, of_floats, of_integers: bool, plain: bool = True, **texts: 
         )
 
     op = unary(
-        name, forward=forward, promote="same", inplace=False, nondifferentiable="bool",
+        name, forward=forward, promote="same", inplace=False, float8=True, nondifferentiable="bool",
         bool_out="" if plain else name, refuses=None if plain else "/complex", with_out=not plain, **texts,
     )  # fmt: skip
     if plain:
@@ -327,6 +328,7 @@ select = declare(
         (t(), t(0), Tensor._make(np.zeros(0, bool))),
     ],
     batch="elementwise",
+    aten="(condition, self, other)",
 )
 
 
@@ -458,8 +460,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     a, b = input._array, other._array
     xp = backend_of(a)
-    if (refusal := errors.broadcast(a.shape, b.shape)) is not None:
-        raise refusal
+    errors.check_broadcast(a.shape, b.shape)
     a, b = raw_values(input), raw_values(other)
     with beside(a):
         if a.dtype.kind in "iub":

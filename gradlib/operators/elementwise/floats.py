@@ -7,12 +7,12 @@ from typing import Any
 
 from ... import return_types
 from ...op.declare import declare
-from ...op.expose import function, method, write_out, write_same
+from ...op.expose import function, method, write_same
 from ...op.inplace import inplace
 from ...op.pointwise import pointwise
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from ..kinds import kind_name
+from ..kinds import unsupported
 from ..reduce.sums import count, dims_of
 
 # -- mantissa and exponent ---------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def frexp(input, *, out: Any = None):
 def _refuse_bool(args):
     first, second = (a.dtype if isinstance(a, Tensor) else None for a in args)
     if second is dtypes.bool_ and (first is None or first.category >= dtypes.FLOATING):
-        return NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+        return unsupported("ldexp_cpu_exp", dtypes.bool_)
     return None
 
 
@@ -126,13 +126,11 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
         >>> gradlib.nan_to_num(gradlib.tensor([float("nan"), 1.0]))
         tensor([0., 1.])
     """
-    result = nan_to_num_op.call(input, nan, posinf, neginf)
-    if out is not None and out.dtype is not input.dtype:
-        names = [d.tensor_type.removesuffix("Tensor") for d in (out.dtype, input.dtype)]
-        raise RuntimeError(
-            f"nan_to_num: dtype of out: {names[0]} should be same as input: {names[1]}"
-        )
-    return write_out(out, result)
+    return write_same(
+        out,
+        nan_to_num_op.call(input, nan, posinf, neginf),
+        "nan_to_num: dtype of out: {Got} should be same as input: {Want}",
+    )
 
 
 @method("nan_to_num_")
@@ -147,7 +145,7 @@ def nan_to_num_(self, nan=None, posinf=None, neginf=None):
 def _hash(xp, self, *, dim, keepdim):
     """The exclusive or of the elements' 64-bit patterns."""
     if self.dtype.kind == "c":
-        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{kind_name(self)}'")
+        raise unsupported("xor_sum_cpu", self)
     if not self.size and not count(self.shape, dim):
         if not dim:
             raise RuntimeError(

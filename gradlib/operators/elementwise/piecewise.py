@@ -15,7 +15,7 @@ from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
-from ..kinds import check_kind, floating, kind_name
+from ..kinds import check_kind, floating, unsupported
 from ..random.draw import _uniform, draw_for
 from .activation import activation, run
 
@@ -101,7 +101,7 @@ softshrink_op = activation(
 
 def _threshold(xp, self, *, threshold, value):
     if self.dtype.kind in "bc":
-        raise NotImplementedError(f"\"threshold_cpu\" not implemented for '{kind_name(self)}'")
+        raise unsupported("threshold_cpu", self)
     return xp.where(self <= threshold, xp.number(value, self.dtype), self)
 
 
@@ -358,9 +358,8 @@ def softshrink(input, lambd=0.5, *, out=None):
     if not 0 <= lambd <= SMALL and input.is_floating_point():
         high = dtypes.finfo(input.dtype).max
         if not 0 <= lambd <= high:
-            kind = input.dtype.tensor_type.removesuffix("Tensor")
             raise RuntimeError(
-                f"lambda must be in range [0, {high:g}] for input dtype {kind}, but found {lambd:g}"
+                f"lambda must be in range [0, {high:g}] for input dtype {input.dtype.scalar_type}, but found {lambd:g}"
             )
     result = softshrink_op.call(input, lambd)
     return result if out is None else write_same(out, result, FOUND)
@@ -375,7 +374,7 @@ def _prelu(xp, self, weight):
 
 
 def _refuse_mixed(args: tuple) -> RuntimeError | None:
-    kinds = [a.dtype.tensor_type.removesuffix("Tensor") for a in args]
+    kinds = [a.dtype.scalar_type for a in args]
     if kinds[0] == kinds[1]:
         return None
     return RuntimeError("prelu: Type promoting not supported. Got {} and {}".format(*kinds))
@@ -408,10 +407,9 @@ def prelu(input, weight):
         >>> gradlib.prelu(gradlib.tensor([[-1.0, -1.0]]), gradlib.tensor([0.5, 0.25]))
         tensor([[-0.5000, -0.2500]])
     """
-    kinds = [t._array.dtype for t in (input, weight)]
-    if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
-        names = " and ".join([kind_name(t._array) for t in (input, weight)])
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {names}")
+    wrong = _refuse_mixed((input, weight))
+    if wrong is not None and not state.bits & AUTOCAST:
+        raise wrong
     check_kind(input._array, "prelu_cpu")
     if weight.numel() != 1:
         if input.ndim == 0:

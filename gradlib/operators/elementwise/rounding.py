@@ -9,7 +9,7 @@ from ...op.declare import Op, declare
 from ...op.expose import FOUND, function, method, write_same
 from ...op.inplace import inplace
 from ...op.pointwise import pointwise, unary
-from ..kinds import kind_name
+from ..kinds import unsupported
 from .absolute import sign_kernel
 
 # -- rounding and sign -------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ from .absolute import sign_kernel
 def _keeps_integers(name):
     def forward(xp, self):
         if self.dtype.kind == "b":
-            raise NotImplementedError(f"\"{name}_vml_cpu\" not implemented for 'Bool'")
+            raise unsupported(f"{name}_vml_cpu", self)
         return self.copy() if self.dtype.kind in "iub" else getattr(xp, name)(self)
 
     return forward
@@ -40,25 +40,18 @@ def step(
     )
 
 
-floor = step(
-    "floor",
-    refuses="bool complex",
-    doc="The largest whole number that is not above each element; integers as they are.",
-    example=("gradlib.floor(gradlib.tensor([-1.5, 0.2]))", "tensor([-2.,  0.])"),
-)
-ceil = step(
-    "ceil",
-    refuses="bool complex",
-    doc="The smallest whole number that is not below each element; integers as they are.",
-    example=("gradlib.ceil(gradlib.tensor([-1.5, 0.2]))", "tensor([-1.,  1.])"),
-)
-trunc = step(
-    "trunc",
-    "fix",
-    refuses="bool complex",
-    doc="Each element without its fraction, rounded towards 0; integers as they are.",
-    example=("gradlib.trunc(gradlib.tensor([-1.5, 1.7]))", "tensor([-1.,  1.])"),
-)
+for _name, _what, _at, _shown, *_alias in (
+    ("floor", "The largest whole number that is not above each element", "0.2", "-2.,  0."),
+    ("ceil", "The smallest whole number that is not below each element", "0.2", "-1.,  1."),
+    ("trunc", "Each element without its fraction, rounded towards 0", "1.7", "-1.,  1.", "fix"),
+):
+    step(
+        _name,
+        *_alias,
+        refuses="bool complex",
+        doc=f"{_what}; integers as they are.",
+        example=(f"gradlib.{_name}(gradlib.tensor([-1.5, {_at}]))", f"tensor([{_shown}])"),
+    )
 
 
 def _sign(xp, self):
@@ -71,16 +64,16 @@ def _sign(xp, self):
 
 def _frac(xp, self):
     if self.dtype.kind in "iub":
-        raise NotImplementedError(f"\"frac_cpu\" not implemented for '{kind_name(self)}'")
+        raise unsupported("frac_cpu", self)
     return self - xp.trunc(self)
 
 
 def _round(xp, self, *, decimals):
     if self.dtype.kind in "bc":
-        raise NotImplementedError(f"\"round_vml_cpu\" not implemented for '{kind_name(self)}'")
+        raise unsupported("round_vml_cpu", self)
     if self.dtype.kind in "iu":
         if decimals:
-            raise NotImplementedError(f"\"round_cpu\" not implemented for '{kind_name(self)}'")
+            raise unsupported("round_cpu", self)
         return self.copy()
     return xp.round(self, decimals)
 
@@ -88,6 +81,7 @@ def _round(xp, self, *, decimals):
 sign = step(
     "sign",
     forward=_sign,
+    expression=lambda xp, self: xp.sign(self),
     domain=(0.1, 2.0),
     refuses="complex",
     doc="-1, 0 or 1: the sign of each element; its gradient is 0.",
@@ -146,7 +140,7 @@ def round_(self, *, decimals=0):
 
 def _nextafter(xp, self, other):
     if self.dtype.kind not in "fV":
-        raise NotImplementedError(f"\"nextafter_cpu\" not implemented for '{kind_name(self)}'")
+        raise unsupported("nextafter_cpu", self)
     return xp.nextafter(self, other)
 
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from ...op.declare import declare
-from ...op.expose import FOUND, apart, function, legacy, method, need_tensor, write_out, write_same
+from ...op.expose import (
+    FOUND,
+    apart,
+    c_type,
+    function,
+    legacy,
+    method,
+    need_tensor,
+    write_out,
+    write_same,
+)
 from ...op.inplace import inplace
 from ...op.interpret import common_dtype
 from ...op.plain_numbers import check_factor
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from ..kinds import kind_name
+from ..kinds import refuse, unsupported
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
 
 
 def _addcmul(xp, self, tensor1, tensor2, *, value):
     if self.dtype.kind == "b":
-        raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
+        raise unsupported("addcmul_cpu_out", dtypes.bool_)
     wide = xp.wide(self)
     product = xp.wide(tensor1) * xp.wide(tensor2)
     if value != 1:
@@ -47,12 +57,14 @@ addcmul_op = declare(
     self=lambda g: g,
     tensor1=lambda g, tensor2, value: g * (tensor2 * value).conjugate(),
     tensor2=lambda g, tensor1, value: g * (tensor1 * value).conjugate(),
+    expression=lambda xp, self, tensor1, tensor2, value: self + tensor1 * tensor2 * value,
 )  # fmt: skip
 addcdiv_op = declare(
     "addcdiv", _addcdiv, autocast="cuda:promote", elementwise=True, complex=True, numbers="none", samples=_samples,
     self=lambda g: g,
     tensor1=lambda g, tensor2, value: g * (value / tensor2).conjugate(),
     tensor2=lambda g, tensor1, tensor2, value: -g * (value * tensor1 / (tensor2 * tensor2)).conjugate(),
+    expression=lambda xp, self, tensor1, tensor2, value: self + tensor1 * value / tensor2,
 )  # fmt: skip
 
 
@@ -169,14 +181,9 @@ def addcdiv_(self, tensor1, tensor2, *more, value=1):
 # -- linear interpolation ----------------------------------------------------------------------------------------
 
 
-def _refuse_integers(array, name: str) -> None:
-    if array.dtype.kind in "iub":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind_name(array)}'")
-
-
 def _lerp_number(xp, self, end, *, weight):
     """From the nearer end, so that both ends are met exactly."""
-    _refuse_integers(self, "lerp_kernel_scalar")
+    refuse("lerp_kernel_scalar", self, "iub")
     first, last = xp.wide(self), xp.wide(end)
     d = first.dtype
     if abs(weight) < 0.5:
@@ -187,7 +194,7 @@ def _lerp_number(xp, self, end, *, weight):
 
 
 def _lerp_tensor(xp, self, end, weight):
-    _refuse_integers(self, "lerp_kernel_tensor")
+    refuse("lerp_kernel_tensor", self, "iub")
     first, last, w = xp.wide(self), xp.wide(end), xp.wide(weight)
     step = last - first
     out = xp.where(xp.absolute(w) < 0.5, first + w * step, last - step * (1 - w))
@@ -210,12 +217,6 @@ lerp_tensor = declare(
     ],
 )  # fmt: skip
 
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
-
-
-def _c_name(dtype: dtypes.dtype) -> str:
-    return _C_NAMES.get(dtype.name) or dtype.name
-
 
 def _check_lerp(input, end, weight):
     """`weight` ready for its op; TypeError or RuntimeError for what cannot be interpolated."""
@@ -232,14 +233,12 @@ def _check_lerp(input, end, weight):
             " * (Tensor input, Tensor end, Number weight, *, Tensor out = None)"
         )
     if end.dtype is not input.dtype:
-        raise RuntimeError(
-            f"expected dtype {_c_name(input.dtype)} for `end` but got dtype {_c_name(end.dtype)}"
-        )
+        raise RuntimeError(f"expected dtype {c_type(input)} for `end` but got dtype {c_type(end)}")
     if numbers:
         return _factor(weight, input) if input.dtype.category >= dtypes.FLOATING else weight
     if weight.dtype is not input.dtype and weight.ndim:
         raise RuntimeError(
-            f"expected dtype {_c_name(input.dtype)} for `weight` but got dtype {_c_name(weight.dtype)}"
+            f"expected dtype {c_type(input)} for `weight` but got dtype {c_type(weight)}"
         )
     return weight.to(input.dtype)
 

@@ -7,67 +7,77 @@ from typing import Any
 
 from ...op.declare import Op
 from ...op.pointwise import pointwise, unary
-from ..kinds import kind_name
+from ..kinds import refuse
+
+# -- exponentials, logarithms, trigonometric and hyperbolic functions -----------------------------------------------
 
 
-def refuse_integers(array, name: str) -> None:
-    """NotImplementedError for a kernel that takes only floating-point numbers."""
-    if array.dtype.kind in "iub":
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind_name(array)}'")
+def _acosh_gradient(F, g, self):
+    if F.is_complex(self):
+        return g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate()
+    return g * F.rsqrt(self * self - 1)
 
 
-# -- exponentials and logarithms ---------------------------------------------------------------------------------
+_SINGLE: dict[str, Any] = {"autocast": "cuda:float32"}
+_LOG: dict[str, Any] = {**_SINGLE, "domain": (0.1, 3.0)}
 
-exp = unary(
-    "exp",
-    lambda g, result: g * result.conjugate(),
-    autocast="cuda:float32",
-    complex=True,
-    doc="e to the power of each element.",
-    example=("gradlib.exp(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 2.7183])"),
-)
-exp2 = unary(
-    "exp2",
-    lambda g, result: g * (result * math.log(2.0)).conjugate(),
-    complex=True,
-    doc="2 to the power of each element.",
-    example=("gradlib.exp2(gradlib.tensor([0.0, 3.0]))", "tensor([1., 8.])"),
-)
-expm1 = unary(
-    "expm1",
-    lambda g, result: g * (result + 1).conjugate(),
-    autocast="cuda:float32",
-    complex=True,
-    doc="e^x - 1 of each element, exact near 0.",
-    example=("gradlib.expm1(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 1.7183])"),
-)
-log = unary(
-    "log",
-    lambda g, self: g / self.conjugate(),
-    autocast="cuda:float32",
-    domain=(0.1, 3.0),
-    complex=True,
-    doc="The natural logarithm of each element; -inf at 0, nan below it.",
-    example=("gradlib.log(gradlib.tensor([1.0, 10.0]))", "tensor([0.0000, 2.3026])"),
-)
-log2 = unary(
-    "log2",
-    lambda g, self: g / (self * math.log(2.0)).conjugate(),
-    autocast="cuda:float32",
-    domain=(0.1, 3.0),
-    complex=True,
-    doc="The logarithm of each element to the base 2; -inf at 0, nan below it.",
-    example=("gradlib.log2(gradlib.tensor([1.0, 8.0]))", "tensor([0., 3.])"),
-)
-log10 = unary(
-    "log10",
-    lambda g, self: g / (self * math.log(10.0)).conjugate(),
-    autocast="cuda:float32",
-    domain=(0.1, 3.0),
-    complex=True,
-    doc="The logarithm of each element to the base 10; -inf at 0, nan below it.",
-    example=("gradlib.log10(gradlib.tensor([1.0, 1000.0]))", "tensor([0.0000, 3.0000])"),
-)
+# Of each function that has a derivative of complex numbers and a kernel in NumPy: the name, the gradient, what else is
+# declared, what it is of each element, and the arguments and results of an example; last its name in NumPy if another.
+_FUNCTIONS: list[tuple[Any, ...]] = [
+    ("exp", lambda g, result: g * result.conjugate(), _SINGLE, "e to the power of each element.",
+        "0.0, 1.0", "1.0000, 2.7183"),
+    ("exp2", lambda g, result: g * (result * math.log(2.0)).conjugate(), {}, "2 to the power of each element.",
+        "0.0, 3.0", "1., 8."),
+    ("expm1", lambda g, result: g * (result + 1).conjugate(), _SINGLE, "e^x - 1 of each element, exact near 0.",
+        "0.0, 1.0", "0.0000, 1.7183"),
+    ("log", lambda g, self: g / self.conjugate(), _LOG,
+        "The natural logarithm of each element; -inf at 0, nan below it.", "1.0, 10.0", "0.0000, 2.3026"),
+    ("log2", lambda g, self: g / (self * math.log(2.0)).conjugate(), _LOG,
+        "The logarithm of each element to the base 2; -inf at 0, nan below it.", "1.0, 8.0", "0., 3."),
+    ("log10", lambda g, self: g / (self * math.log(10.0)).conjugate(), _LOG,
+        "The logarithm of each element to the base 10; -inf at 0, nan below it.", "1.0, 1000.0", "0.0000, 3.0000"),
+    ("sin", lambda F, g, self: g * F.cos(self).conjugate(), {}, "The sine of each element, in radians.",
+        "0.0, 1.0", "0.0000, 0.8415"),
+    ("cos", lambda F, g, self: -g * F.sin(self).conjugate(), {}, "The cosine of each element, in radians.",
+        "0.0, 1.0", "1.0000, 0.5403"),
+    ("tan", lambda g, result: g * (1 + result * result).conjugate(), {**_SINGLE, "domain": (-1.2, 1.2)},
+        "The tangent of each element, in radians.", "0.0, 1.0", "0.0000, 1.5574"),
+    ("sinh", lambda F, g, self: g * F.cosh(self).conjugate(), _SINGLE,
+        "The hyperbolic sine of each element: (e^x - e^-x) / 2.", "0.0, 1.0", "0.0000, 1.1752"),
+    ("cosh", lambda F, g, self: g * F.sinh(self).conjugate(), _SINGLE,
+        "The hyperbolic cosine of each element: (e^x + e^-x) / 2.", "0.0, 1.0", "1.0000, 1.5431"),
+    ("tanh", lambda g, result: g * (1 - result * result).conjugate(), {},
+        "The hyperbolic tangent of each element: (e^x - e^-x) / (e^x + e^-x), in [-1, 1].",
+        "0.0, 1.0", "0.0000, 0.7616"),
+    ("asin", lambda F, g, self: g * F.rsqrt(1 - self * self).conjugate(), {**_SINGLE, "domain": (-0.9, 0.9)},
+        "The inverse sine of each element, in [-pi/2, pi/2]; nan outside of [-1, 1].",
+        "0.0, 1.0", "0.0000, 1.5708", "arcsin"),
+    ("acos", lambda F, g, self: -g * F.rsqrt(1 - self * self).conjugate(), {**_SINGLE, "domain": (-0.9, 0.9)},
+        "The inverse cosine of each element, in [0, pi]; nan outside of [-1, 1].",
+        "1.0, 0.0", "0.0000, 1.5708", "arccos"),
+    ("atan", lambda g, self: g / (self * self + 1).conjugate(), {},
+        "The inverse tangent of each element, in [-pi/2, pi/2].", "0.0, 1.0", "0.0000, 0.7854", "arctan"),
+    ("asinh", lambda F, g, self: g * F.rsqrt(self * self + 1).conjugate(), {},
+        "The inverse hyperbolic sine of each element: log(x + sqrt(x^2 + 1)).",
+        "0.0, 1.0", "0.0000, 0.8814", "arcsinh"),
+    ("acosh", _acosh_gradient, {"domain": (1.1, 3.0)},
+        "The inverse hyperbolic cosine of each element: log(x + sqrt(x^2 - 1)); nan below 1.",
+        "1.0, 2.0", "0.0000, 1.3170", "arccosh"),
+    ("atanh", lambda g, self: g / (1 - self * self).conjugate(), {"domain": (-0.9, 0.9)},
+        "The inverse hyperbolic tangent of each element: log((1 + x) / (1 - x)) / 2; nan outside of [-1, 1].",
+        "0.0, 0.5", "0.0000, 0.5493", "arctanh"),
+]  # fmt: skip
+for _name, _gradient, _facts, _what, _at, _shown, *_numpy in _FUNCTIONS:
+    unary(
+        _name,
+        _gradient,
+        *_numpy,
+        forward=_numpy[0] if _numpy else _name,
+        complex=True,
+        doc=_what,
+        example=(f"gradlib.{_name}(gradlib.tensor([{_at}]))", f"tensor([{_shown}])"),
+        **_facts,
+    )
 
 
 def _log1p(xp, self):
@@ -120,7 +130,7 @@ def logaddexp_kernel(xp, self, other):
     kind = self.dtype.kind
     if kind == "f" or kind == "V":
         return xp.logaddexp(self, other)
-    refuse_integers(self, "logaddexp")
+    refuse("logaddexp_cpu", self, "iub")
     first = xp.real(self) >= xp.real(other)
     top, low = xp.where(first, self, other), xp.where(first, other, self)
     same = xp.isinf(xp.real(top)) & (xp.real(top) == xp.real(low))
@@ -147,7 +157,7 @@ logaddexp = pointwise(
 )
 logaddexp2 = pointwise(
     "logaddexp2",
-    lambda xp, self, other: (refuse_integers(self, "logaddexp2"), xp.logaddexp2(self, other))[1],
+    lambda xp, self, other: (refuse("logaddexp2_cpu", self, "iub"), xp.logaddexp2(self, other))[1],
     inplace=False,
     numbers="none",
     complex=False,
@@ -161,121 +171,7 @@ logaddexp2 = pointwise(
     ),
 )
 
-# -- trigonometric and hyperbolic --------------------------------------------------------------------------------
-
-sin = unary(
-    "sin",
-    lambda F, g, self: g * F.cos(self).conjugate(),
-    complex=True,
-    doc="The sine of each element, in radians.",
-    example=("gradlib.sin(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 0.8415])"),
-)
-cos = unary(
-    "cos",
-    lambda F, g, self: -g * F.sin(self).conjugate(),
-    complex=True,
-    doc="The cosine of each element, in radians.",
-    example=("gradlib.cos(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 0.5403])"),
-)
-tan = unary(
-    "tan",
-    lambda g, result: g * (1 + result * result).conjugate(),
-    autocast="cuda:float32",
-    domain=(-1.2, 1.2),
-    complex=True,
-    doc="The tangent of each element, in radians.",
-    example=("gradlib.tan(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 1.5574])"),
-)
-sinh = unary(
-    "sinh",
-    lambda F, g, self: g * F.cosh(self).conjugate(),
-    autocast="cuda:float32",
-    complex=True,
-    doc="The hyperbolic sine of each element: (e^x - e^-x) / 2.",
-    example=("gradlib.sinh(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 1.1752])"),
-)
-cosh = unary(
-    "cosh",
-    lambda F, g, self: g * F.sinh(self).conjugate(),
-    autocast="cuda:float32",
-    complex=True,
-    doc="The hyperbolic cosine of each element: (e^x + e^-x) / 2.",
-    example=("gradlib.cosh(gradlib.tensor([0.0, 1.0]))", "tensor([1.0000, 1.5431])"),
-)
-tanh = unary(
-    "tanh",
-    lambda g, result: g * (1 - result * result).conjugate(),
-    complex=True,
-    doc="The hyperbolic tangent of each element: (e^x - e^-x) / (e^x + e^-x), in [-1, 1].",
-    example=("gradlib.tanh(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 0.7616])"),
-)
-asin = unary(
-    "asin",
-    lambda F, g, self: g * F.rsqrt(1 - self * self).conjugate(),
-    "arcsin",
-    autocast="cuda:float32",
-    forward="arcsin",
-    domain=(-0.9, 0.9),
-    complex=True,
-    doc="The inverse sine of each element, in [-pi/2, pi/2]; nan outside of [-1, 1].",
-    example=("gradlib.asin(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 1.5708])"),
-)
-acos = unary(
-    "acos",
-    lambda F, g, self: -g * F.rsqrt(1 - self * self).conjugate(),
-    "arccos",
-    autocast="cuda:float32",
-    forward="arccos",
-    domain=(-0.9, 0.9),
-    complex=True,
-    doc="The inverse cosine of each element, in [0, pi]; nan outside of [-1, 1].",
-    example=("gradlib.acos(gradlib.tensor([1.0, 0.0]))", "tensor([0.0000, 1.5708])"),
-)
-atan = unary(
-    "atan",
-    lambda g, self: g / (self * self + 1).conjugate(),
-    "arctan",
-    forward="arctan",
-    complex=True,
-    doc="The inverse tangent of each element, in [-pi/2, pi/2].",
-    example=("gradlib.atan(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 0.7854])"),
-)
-asinh = unary(
-    "asinh",
-    lambda F, g, self: g * F.rsqrt(self * self + 1).conjugate(),
-    "arcsinh",
-    forward="arcsinh",
-    complex=True,
-    doc="The inverse hyperbolic sine of each element: log(x + sqrt(x^2 + 1)).",
-    example=("gradlib.asinh(gradlib.tensor([0.0, 1.0]))", "tensor([0.0000, 0.8814])"),
-)
-acosh = unary(
-    "acosh",
-    lambda F, g, self: (
-        g * (F.rsqrt(self - 1) * F.rsqrt(self + 1)).conjugate()
-        if F.is_complex(self)
-        else g * F.rsqrt(self * self - 1)
-    ),
-    "arccosh",
-    forward="arccosh",
-    domain=(1.1, 3.0),
-    complex=True,
-    doc="The inverse hyperbolic cosine of each element: log(x + sqrt(x^2 - 1)); nan below 1.",
-    example=("gradlib.acosh(gradlib.tensor([1.0, 2.0]))", "tensor([0.0000, 1.3170])"),
-)
-atanh = unary(
-    "atanh",
-    lambda g, self: g / (1 - self * self).conjugate(),
-    "arctanh",
-    forward="arctanh",
-    domain=(-0.9, 0.9),
-    complex=True,
-    doc=(
-        "The inverse hyperbolic tangent of each element: log((1 + x) / (1 - x)) / 2; "
-        "nan outside of [-1, 1]."
-    ),
-    example=("gradlib.atanh(gradlib.tensor([0.0, 0.5]))", "tensor([0.0000, 0.5493])"),
-)
+# -- angles and lengths --------------------------------------------------------------------------------------------
 
 
 def _turn(F, part, square):
@@ -307,7 +203,7 @@ atan2 = pointwise(
 )
 hypot = pointwise(
     "hypot",
-    lambda xp, self, other: (refuse_integers(self, "hypot"), xp.hypot(self, other))[1],
+    lambda xp, self, other: (refuse("hypot_cpu", self, "iub"), xp.hypot(self, other))[1],
     self=lambda F, g, self, result: g * F.where(result == 0, 0.0 * self, self / result),
     other=lambda F, g, other, result: g * F.where(result == 0, 0.0 * other, other / result),
     domain=(0.2, 2.0),

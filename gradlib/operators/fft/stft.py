@@ -144,7 +144,7 @@ def _stft(input: Tensor, given: dict, complex_fft: bool, onesided: bool) -> Tens
 
 def _check_istft(input: Tensor, given: dict, onesided: bool) -> None:
     shape = input._array.shape
-    kind = input.dtype.tensor_type.removesuffix("Tensor")
+    kind = input.dtype.scalar_type
     first = f"CPU{kind}Type[{', '.join(map(str, shape))}]"
 
     def fail(text: str) -> NoReturn:
@@ -238,7 +238,7 @@ def _istft(input: Tensor, given: dict) -> Tensor:
     signal = _overlap_add(frames * window, hop, total)[:, start:end]
     envelope = _overlap_add(weights, hop, total)[:, start:end]
     if not values_of(all_entries(envelope.detach()).abs().min()) > 1e-11:
-        first = f"CPU{input.dtype.tensor_type.removesuffix('Tensor')}Type{list(input.shape)}"
+        first = f"CPU{input.dtype.scalar_type}Type{list(input.shape)}"
         _fail("istft", first, given, "window overlap add min: 1")
     signal = signal / envelope
     if end > total:

@@ -17,10 +17,12 @@ from ...op.declare import declare
 from ...op.expose import write_out
 from ...tape import dtypes
 from ...tape.device import beside
+from ...tape.layout import check_layout
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.filled import finish, place
 from ..elementwise.complex import conj
+from ..kinds import unsupported
 from ..shape.arrange import roll
 from ..shape.pad import pad_constant_op
 from ..shape.slicing import slice_op
@@ -126,7 +128,7 @@ scale_mirrored_op = declare(
 
 
 def _kind(tensor: Tensor) -> str:
-    return tensor.dtype.tensor_type.removesuffix("Tensor")
+    return tensor.dtype.scalar_type
 
 
 def _whole(name: str, argument: str, value, where: str = "") -> int:
@@ -175,7 +177,7 @@ def _promoted(name: str, input, to_complex: bool = False) -> Tensor:
     if kind.category < dtypes.FLOATING:
         kind = dtypes.get_default_dtype()
     if kind in (dtypes.float16, dtypes.bfloat16) and not state.bits & AUTOCAST:
-        raise RuntimeError(f"Unsupported dtype {kind.tensor_type.removesuffix('Tensor')}")
+        raise RuntimeError(f"Unsupported dtype {kind.scalar_type}")
     if to_complex:
         kind = kind.to_complex()
     return input if input.dtype is kind else input.to(kind)
@@ -503,8 +505,7 @@ def _bins(name: str, n: int, count: int, d, dtype, device, out):
     if kind.kind in "iub":
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if kind.kind == "c":
-        which = dtypes.from_np(kind).tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{which}'")
+        raise unsupported("arange_cpu", kind)
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
     step = 1.0 / (n * d) if n * d else math.inf
@@ -527,6 +528,8 @@ def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, require
         >>> gradlib.fft.fftfreq(4)
         tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
+    if layout is not None:
+        check_layout(layout)
     n = _whole("fftfreq", "n", n, "(position 1) ")
     bins, step, kind = _bins("fftfreq", n, n, d, dtype, device, out)
     with beside(bins):
@@ -551,6 +554,8 @@ def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requir
         >>> gradlib.fft.rfftfreq(4)
         tensor([0.0000, 0.2500, 0.5000])
     """
+    if layout is not None:
+        check_layout(layout)
     n = _whole("rfftfreq", "n", n, "(position 1) ")
     count = int(n / 2) + 1
     bins, step, kind = _bins("rfftfreq", n, count, d, dtype, device, out)

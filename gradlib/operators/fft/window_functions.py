@@ -14,7 +14,9 @@ import operator
 from ...op.expose import function
 from ...tape import dtypes
 from ...tape.errors import check_room
+from ...tape.layout import check_layout
 from ..create.filled import finish, place
+from ..kinds import unsupported
 
 # Each takes the backend, the positions 0 ... 1 of the points between the ends of the window, and its parameters.
 
@@ -44,7 +46,7 @@ def positions(xp, n: int, intervals: float):
 # -- gradlib.<name>_window ---------------------------------------------------------------------------------------
 
 
-def _window(name: str, length, periodic, formula, options: dict):
+def _window(name: str, length, periodic, options: dict, formula, *parameters):
     """The window of `length` points; periodic: as if one more followed, which is the first one again."""
     try:
         if isinstance(length, bool):
@@ -61,20 +63,19 @@ def _window(name: str, length, periodic, formula, options: dict):
     if found.category < dtypes.FLOATING:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {found}")
     if found.is_complex:
-        raise NotImplementedError(
-            f"\"arange_cpu\" not implemented for '{found.tensor_type.removesuffix('Tensor')}'"
-        )
+        raise unsupported("arange_cpu", found)
     requires_grad = options.pop("requires_grad", False)
-    for key in ("layout", "pin_memory"):  # accepted, and without effect
-        options.pop(key, None)
+    options.pop("pin_memory", None)  # accepted, and without effect
+    if (layout := options.pop("layout", None)) is not None:
+        check_layout(layout)
     if options:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(options))}'")
 
     check_room(xp, (n,), kind.itemsize)
 
     def values():
-        made = xp.ones(1) if n == 1 else formula(xp, positions(xp, n, n if periodic else n - 1))
-        return made.astype(kind)
+        x = positions(xp, n, n if periodic else n - 1)
+        return (xp.ones(1) if n == 1 else formula(xp, x, *parameters)).astype(kind)
 
     return finish(xp.call(values), requires_grad)
 
@@ -98,7 +99,7 @@ def bartlett_window(window_length, periodic=True, **options):
         >>> gradlib.bartlett_window(4)
         tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    return _window("bartlett_window", window_length, periodic, triangle, options)
+    return _window("bartlett_window", window_length, periodic, options, triangle)
 
 
 @function("blackman_window")
@@ -120,13 +121,7 @@ def blackman_window(window_length, periodic=True, **options):
         >>> gradlib.blackman_window(4)[1:]
         tensor([0.3400, 1.0000, 0.3400])
     """
-    return _window(
-        "blackman_window",
-        window_length,
-        periodic,
-        lambda xp, x: cosines(xp, x, (0.42, 0.5, 0.08)),
-        options,
-    )
+    return _window("blackman_window", window_length, periodic, options, cosines, (0.42, 0.5, 0.08))
 
 
 @function("hamming_window")
@@ -149,13 +144,7 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **option
         >>> gradlib.hamming_window(4)
         tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
-    return _window(
-        "hamming_window",
-        window_length,
-        periodic,
-        lambda xp, x: cosines(xp, x, (alpha, beta)),
-        options,
-    )
+    return _window("hamming_window", window_length, periodic, options, cosines, (alpha, beta))
 
 
 @function("hann_window")
@@ -177,9 +166,7 @@ def hann_window(window_length, periodic=True, **options):
         >>> gradlib.hann_window(4)
         tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    return _window(
-        "hann_window", window_length, periodic, lambda xp, x: cosines(xp, x, (0.5, 0.5)), options
-    )
+    return _window("hann_window", window_length, periodic, options, cosines, (0.5, 0.5))
 
 
 @function("kaiser_window")
@@ -202,6 +189,4 @@ def kaiser_window(window_length, periodic=True, beta=12.0, **options):
         >>> gradlib.kaiser_window(4, beta=2.0)
         tensor([0.4387, 0.8348, 1.0000, 0.8348])
     """
-    return _window(
-        "kaiser_window", window_length, periodic, lambda xp, x: kaiser(xp, x, beta), options
-    )
+    return _window("kaiser_window", window_length, periodic, options, kaiser, beta)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...op import captures
 from ...op.declare import declare
-from ...op.expose import function, method, refuse_overlap, write_out
+from ...op.expose import function, method, refuse_overlap, write_same
 from ...op.inplace import check, in_the_way
 from ...op.plain_numbers import check_fits, is_number, plain_number, single_number
 from ...op.vmap import all_entries, is_logical
@@ -16,7 +16,10 @@ from ...op.writing import InPlace, quiet, wrote
 from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.device import beside
+from ...tape.dtypes import FLOAT8
+from ...tape.float8 import narrowed
 from ...tape.tensor import Tensor
+from ..kinds import same_dtype
 from ..shape.expand import broadcast_tensors
 
 # -- fill and zero -----------------------------------------------------------------------------------------------
@@ -51,7 +54,14 @@ zero_op = declare(
 )  # fmt: skip
 fill_into = InPlace(fill_op, _fill_into)
 fill_tensor_into = InPlace(fill_tensor_op, _fill_tensor_into)
-zero_into = InPlace(zero_op, lambda xp, out: out.fill(0))
+
+
+def _zero(out):
+    """Zero, or of a float8 type that has none the smallest number, both of which have the bits 0."""
+    (out if out.dtype.names is None else out.view(np.uint8)).fill(0)
+
+
+zero_into = InPlace(zero_op, lambda xp, out: _zero(out))
 
 
 def _fill_value(x: Tensor, value):
@@ -135,7 +145,7 @@ def zero_(self):
         tensor([0., 0.])
     """
     if quiet(self):
-        self._array.fill(0)
+        _zero(self._array)
         return wrote(self, "zero_")
     return zero_into(self)
 
@@ -144,6 +154,8 @@ def zero_(self):
 
 
 def _copy_into(xp, out, src):
+    if src.dtype is not out.dtype and out.dtype in FLOAT8:
+        src = narrowed(src, out.dtype)
     out[...] = src.real if src.dtype.kind == "c" and out.dtype.kind != "c" else src
 
 
@@ -205,9 +217,7 @@ def copy_(self, src, non_blocking=False):
 
 
 def _check_broadcast(shape: tuple, other: tuple) -> None:
-    wrong = errors.broadcast(shape, other)
-    if wrong is not None:
-        raise wrong
+    errors.check_broadcast(shape, other)
     wide = np.broadcast_shapes(shape, other)
     if wide != shape:
         raise RuntimeError(
@@ -300,8 +310,7 @@ def masked_fill(input, mask, value):
     value = _fill_argument(input, value)
     if isinstance(value, Tensor):
         if value._rg and input.dtype.category < dtypes.FLOATING:
-            kind = input.dtype.tensor_type.removesuffix("Tensor")
-            raise RuntimeError(f"Autograd not support dtype: {kind}")
+            raise RuntimeError(f"Autograd not support dtype: {input.dtype.scalar_type}")
         return masked_fill_tensor_op.call(input, mask, value)
     return masked_fill_op.call(input, mask, value)
 
@@ -373,11 +382,11 @@ def masked_select(input, mask, *, out=None):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     if input._array.shape != mask._array.shape:
         mask, input = broadcast_tensors(mask, input)
-    if out is not None:
-        refuse_overlap(out, input, mask)
-        if out.dtype is not input.dtype:
-            raise RuntimeError("masked_select(): self and result must have the same scalar type")
-    return write_out(out, masked_select_op.call(input, mask))
+    refuse_overlap(out, input, mask)
+    result = masked_select_op.call(input, mask)
+    return write_same(
+        out, result, "masked_select(): self and result must have the same scalar type"
+    )
 
 
 def _masked_scatter_into(xp, out, mask, source):
@@ -420,15 +429,12 @@ masked_scatter_into = InPlace(masked_scatter_op, _masked_scatter_into)
 
 
 def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
-    if x._array.dtype != source._array.dtype:
-        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
-        raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got{kinds[0]} and {kinds[1]}"
-        )
+    text = "masked_scatter: expected self and source to have same dtypes but got{} and {}"
+    same_dtype(x, source, text)
     if mask._array.dtype.kind != "b":
         raise RuntimeError(
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
-            + mask.dtype.tensor_type.removesuffix("Tensor")
+            + mask.dtype.scalar_type
         )
     wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
     mask_size = mask._array.size or 1

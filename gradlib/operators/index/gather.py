@@ -6,14 +6,14 @@ import numpy as np
 
 from ...op.declare import declare
 from ...op.expose import function, refuse_overlap, resize_out, write_same
-from ...op.formulas import formula_function
 from ...tape import errors
 from ...tape.tensor import Tensor, wrap_dim
 from ..shape.expand import expand_to
-from .scatter import as_index, check_index, nowhere, places, raw_index, sample_index
+from .scatter import check_index, nowhere, places, sample_index
 
 
-def _gather(xp, self, index, *, dim):
+def gathered(xp, self, index, *, dim):
+    """The elements of `self` at the places along `dim` that `index` names."""
     return self.reshape(-1).take(places(xp, index, self.shape, dim))
 
 
@@ -22,28 +22,21 @@ def _gather_backward(xp, grad, index, *, shape, dim):
 
 
 gather_op = declare(
-    "gather", _gather, promote="free", jvp="linear", complex=True,
+    "gather", gathered, promote="free", jvp="linear", complex=True,
     self=lambda F, g, index, self_shape, dim: F.gather_backward(g, index, self_shape, dim),
     samples=lambda t: [
         (t(3, 4), sample_index(2, 3), 0), (t(3, 4), sample_index(3, 2), 1), (t(), sample_index(n=1), 0),
         (t(2, 3), sample_index(0, 3), 0),
     ],
     batch="same_rank",
+    aten="(self, dim, index)",
 )  # fmt: skip
 gather_backward_op = declare(
     "gather_backward", _gather_backward, promote="free", jvp="linear", complex=True, node="ScatterAddBackward0",
-    grad=lambda F, g, index, dim: F.gather(g, dim, index),
+    grad=lambda F, g, index, dim: F.gather(g, index, dim),
     samples=lambda t: [(t(2, 3), sample_index(2, 3), (3, 4), 0), (t(), sample_index(n=1), (), 0)],
     batch="same_rank",
 )  # fmt: skip
-
-
-@formula_function("gather")
-def _f_gather(F, x, dim, index):
-    """``gather`` for formulas; index is a raw array or a Tensor."""
-    if hasattr(x, "_array"):
-        return gather_op.call(x, as_index(index), dim)
-    return _gather(F.backend, x, raw_index(index), dim=dim)
 
 
 def _check_gather(x: Tensor, dim: int, index: Tensor) -> int:
@@ -121,9 +114,8 @@ def take_along_dim(input, indices, dim=None, *, out=None):
                 [2]])
     """
     if indices._array.dtype != np.int64:
-        kind = indices.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {kind}"
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_type}"
         )
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
@@ -139,9 +131,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
     a, b = list(input._array.shape), list(indices._array.shape)
     size = a[dim]
     a[dim] = b[dim] = 1
-    wrong = errors.broadcast(tuple(a), tuple(b))
-    if wrong is not None:
-        raise wrong
+    errors.check_broadcast(tuple(a), tuple(b))
     wide = list(np.broadcast_shapes(tuple(a), tuple(b)))
     for one, x in ((input, "input"), (indices, "indices")):
         wide[dim] = one._array.shape[dim]

@@ -25,11 +25,13 @@ from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.device import beside, copied
 from ...tape.errors import type_name
+from ...tape.interop import host_reads
 from ...tape.layout import in_order
 from ...tape.lazy import raw_values
-from ...tape.modes import NO_GRAD, state
+from ...tape.modes import NO_GRAD, state, unrecorded
 from ...tape.tensor import Tensor
 from ..create.data import infer, to_array
+from ..kinds import same_dtype
 from ..shape.dims import unsqueeze_op
 from ..shape.expand import expand_to
 from ..shape.reshape import alias_op, reshape_to
@@ -167,6 +169,7 @@ index_put_op = declare(
     self=lambda F, g, indices, accumulate: g if accumulate else F.index_put(g, F.new_zeros(g, ()), indices, False),
     values=lambda F, g, indices, values_shape: F.sum_to_size(F.index(g, indices), values_shape),
     batch="index_put",
+    aten="(self, indices, values, accumulate)",
 )  # fmt: skip
 index_put_into = InPlace(index_put_op, _index_put_into)
 
@@ -192,6 +195,7 @@ def _item(item, like: Tensor) -> Any:
             array = array.physical._array  # the same for all entries of a vmap
         kind, itemsize = array.dtype.kind, array.itemsize
         if not array.ndim and kind in "iub" and array.__class__ is not Logical:
+            host_reads("__getitem__", item)
             return bool(array) if kind == "b" or (kind == "u" and itemsize == 1) else int(array)
         if (
             kind not in "iub"
@@ -212,7 +216,7 @@ def _item(item, like: Tensor) -> Any:
         if array.__class__ is not like._array.__class__ and like._array.__class__ is not Logical:
             array = backend_of(like._array).to_backend(array, like.device)
         elif like._rg and not state.bits & NO_GRAD:
-            array = copied(array)  # backward must not see later changes of the index
+            array = unrecorded(copied, array)  # backward must not see later changes of the index
         return array
     if isinstance(item, (list, tuple, range, ndarray)):
         return _item(Tensor._make(_index_array(item)), like)
@@ -367,12 +371,7 @@ def _say(exc: Exception) -> Exception:
             text = "index is out of bounds for dimension with size 0"
         return IndexError(text)
     counts = re.search(r"cannot assign (\d+) input values to the (\d+) output values", text)
-    if counts:
-        return RuntimeError(
-            f"shape mismatch: value tensor of shape [{counts[1]}] cannot be broadcast to indexing result of shape "
-            f"[{counts[2]}]"
-        )
-    found = re.search(
+    found = counts or re.search(
         r"value array of shape \((.*?),?\)\s*could not be broadcast to indexing result of shape \((.*?),?\)",
         text,
     )
@@ -480,7 +479,7 @@ def setitem(self, key, value):
     tensor = isinstance(value, Tensor)
     if not tensor:
         if not is_number(value):
-            kind = ("torch.cuda." if self.is_cuda else "torch.") + self.dtype.tensor_type
+            kind = errors.tensor_type(self)
             raise TypeError(f"can't assign a {type_name(value)} to a {kind}")
         value = _number(value, self.dtype)
     alias = tensor and value._ver is self._ver and self._ver.__class__ is not int
@@ -578,11 +577,8 @@ def _put_values(x: Tensor, indices: tuple, values: Tensor, accumulate: bool) -> 
         return values.to(x.dtype)
     if values._array.dtype != x._array.dtype:
         _check_shapes(x, indices, values)
-        names = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, values)]
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {names[0]} for the destination and "
-            f"{names[1]} for the source."
-        )
+        text = "Index put requires the source and destination dtypes match, got {} for the destination and {} for"
+        same_dtype(x, values, text + " the source.")
     return values
 
 

@@ -7,17 +7,17 @@ import math
 import numpy as np
 
 from ...op.declare import declare
-from ...op.expose import function, method, refuse_overlap, write_out, write_same
-from ...op.formulas import formula_function
+from ...op.expose import function, method, refuse_overlap, write_same
 from ...op.plain_numbers import check_fits, plain_number
-from ...op.writing import InPlace
+from ...op.writing import InPlace, on_copy
 from ...tape import dtypes, errors
 from ...tape.lazy import raw_values
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
+from ..kinds import same_dtype, unsupported
 from ..shape.expand import expand_to
 from ..shape.slicing import ALL
-from .scatter import as_index, outside, scatter_reduce
+from .scatter import outside, outside_either_way, scatter_reduce
 
 ndarray = np.ndarray
 
@@ -56,22 +56,15 @@ index_select_op = declare(
         (t(3, 4), _sample(2, 0, 2), 0), (t(3, 4), _sample(1), 1), (t(), _sample(0), 0), (t(2, 3), _sample(), 0),
     ],
     batch="index_select",
+    aten="(self, dim, index)",
 )  # fmt: skip
 declare(
     "index_select_backward", _index_select_backward, promote="free", jvp="linear", complex=True,
         node="IndexAddBackward0",
-    grad=lambda F, g, index, dim: F.index_select(g, dim, index),
+    grad=lambda F, g, index, dim: F.index_select(g, index, dim),
     samples=lambda t: [(t(3, 4), _sample(2, 0, 2), (3, 4), 0), (t(3, 1), _sample(1), (3, 4), 1)],
     batch="index_select_backward",
 )  # fmt: skip
-
-
-@formula_function("index_select")
-def _f_index_select(F, x, dim, index):
-    """``index_select`` for formulas; index is a raw array or a Tensor."""
-    if hasattr(x, "_array"):
-        return index_select_op.call(x, as_index(index), dim)
-    return _index_select(F.backend, x, getattr(index, "_array", index), dim=dim)
 
 
 def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
@@ -125,9 +118,7 @@ def index_select(input, dim, index, *, out=None):
     if out is None:
         return result
     refuse_overlap(out, input, index)
-    if out.dtype is not input.dtype:
-        raise RuntimeError("index_select(): self and result must have the same scalar type")
-    return write_out(out, result)
+    return write_same(out, result, "index_select(): self and result must have the same scalar type")
 
 
 # -- index_add, index_copy, index_fill ----------------------------------------------------------------------------
@@ -138,79 +129,81 @@ def _whole(out):
     return out if out.ndim else out.reshape(1)
 
 
-def _index_add_into(xp, out, index, source, *, dim, alpha):
+def _index_add_into(xp, self, index, source, *, dim, alpha):
     source = _whole(source)
     xp.add_at(
-        _whole(out),
+        _whole(self),
         _at(dim, index),
         source if alpha == 1 else source * xp.number(alpha, source.dtype),
     )
 
 
-def _index_copy_into(xp, out, index, source, *, dim):
-    _whole(out)[_at(dim, index)] = _whole(source)
+def _index_copy_into(xp, self, index, source, *, dim):
+    _whole(self)[_at(dim, index)] = _whole(source)
 
 
-def _index_fill_into(xp, out, index, *, dim, value):
-    _whole(out)[_at(dim, index)] = value
+def _index_fill_into(xp, self, index, *, dim, value):
+    _whole(self)[_at(dim, index)] = value
 
 
-def _index_fill_tensor_into(xp, out, index, value, *, dim):
-    _whole(out)[_at(dim, index)] = value
+def _index_fill_tensor_into(xp, self, index, value, *, dim):
+    _whole(self)[_at(dim, index)] = value
 
 
-def _on_copy(kernel):
-    def run(xp, self, *args, **attrs):
-        out = xp.array(self, order="C")
-        kernel(xp, out, *args, **attrs)
-        return out
-
-    return run
-
-
-_add, _copied, _filled, _filled_tensor = map(
-    _on_copy, (_index_add_into, _index_copy_into, _index_fill_into, _index_fill_tensor_into)
-)
 index_add_op = declare(
-    "index_add", lambda xp, self, index, source, *, dim, alpha: _add(xp, self, index, source, dim=dim, alpha=alpha),
+    "index_add", on_copy(_index_add_into),
     promote="free", jvp="linear", complex=True, sharing="apart", self=lambda g: g,
-    source=lambda F, g, index, source_shape, dim, alpha: F.expand(F.index_select(g, dim, index), source_shape) * alpha
-    if alpha != 1 else F.reshape(F.index_select(g, dim, index), source_shape),
+    source=lambda F, g, index, source_shape, dim, alpha: F.expand(F.index_select(g, index, dim), source_shape) * alpha
+    if alpha != 1 else F.reshape(F.index_select(g, index, dim), source_shape),
     samples=lambda t: [
         (t(3, 4), _sample(2, 0, 2), t(3, 4), 0, 1), (t(3, 4), _sample(1), t(3, 1), 1, 2.5),
         (t(), _sample(0), t(), 0, 1),
         (t(2, 3), _sample(), t(0, 3), 0, 1),
     ],
+    aten="(self, dim, index, source, *alpha)",
 )  # fmt: skip
 index_copy_op = declare(
-    "index_copy", lambda xp, self, index, source, *, dim: _copied(xp, self, index, source, dim=dim),
+    "index_copy", on_copy(_index_copy_into),
     autocast="cpu:promote", promote="free", jvp="linear", complex=True,
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     sharing="apart",
-    source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, dim, index), source_shape),
+    source=lambda F, g, index, source_shape, dim: F.reshape(F.index_select(g, index, dim), source_shape),
     samples=lambda t: [
         (t(3, 4), _sample(2, 0), t(2, 4), 0), (t(3, 4), _sample(1), t(3, 1), 1), (t(), _sample(0), t(), 0),
         (t(2, 3), _sample(), t(0, 3), 0),
     ],
+    aten="(self, dim, index, source)",
 )  # fmt: skip
 index_fill_op = declare(
-    "index_fill", lambda xp, self, index, *, dim, value: _filled(xp, self, index, dim=dim, value=value),
+    "index_fill", on_copy(_index_fill_into),
     promote="free", complex=True, self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0), overlapping="warn",
     jvp=lambda F, self_t, index, dim: F.index_fill(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), _sample(2, 0), 0, 1.5), (t(), _sample(0), 0, 2.0), (t(2, 3), _sample(), 0, 1.0)],
+    aten="(self, dim, index, value)",
 )  # fmt: skip
 index_fill_tensor_op = declare(
-    "index_fill_tensor", lambda xp, self, index, value, *, dim: _filled_tensor(xp, self, index, value, dim=dim),
+    "index_fill_tensor", on_copy(_index_fill_tensor_into),
     promote="free", complex=True, jvp="linear", node="IndexFillBackward1", overlapping="warn",
     public="index_fill", sharing="number",
     self=lambda F, g, index, dim: F.index_fill(g, index, dim, 0),
     value=lambda F, g, index, dim: F.sum_all(g - F.index_fill(g, index, dim, 0)),
     samples=lambda t: [(t(3, 4), _sample(2, 0), t(), 0), (t(), _sample(0), t(), 0), (t(2, 3), _sample(), t(), 0)],
+    aten="(self, dim, index, value)",
 )  # fmt: skip
 _add_into = InPlace(index_add_op, _index_add_into)
 _copy_into = InPlace(index_copy_op, _index_copy_into)
 _fill_into = InPlace(index_fill_op, _index_fill_into)
 _fill_tensor_into = InPlace(index_fill_tensor_op, _index_fill_tensor_into)
+
+
+def _check_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> None:
+    """RuntimeError for a source of another dtype, or without a slice for each index."""
+    same_dtype(x, source, f"{name}(): self ({{}}) and source ({{}}) must have the same scalar type")
+    count, have = index._array.size, source._array.shape[dim] if source._array.ndim else 1
+    if count != have:
+        raise RuntimeError(
+            f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}"
+        )
 
 
 def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tuple:
@@ -221,17 +214,7 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
         index,
         "index {index} is out of bounds for dimension {dim} with size {n}",
     )
-    if x._array.dtype != source._array.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]
-        raise RuntimeError(
-            f"index_add_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same scalar type"
-        )
-    count = index._array.size
-    have = source._array.shape[dim] if source._array.ndim else 1
-    if count != have:
-        raise RuntimeError(
-            f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): ({have}), for dim: {dim}"
-        )
+    _check_source("index_add_", x, dim, index, source)
     a, b = list(x._array.shape), list(source._array.shape)
     if a and b:
         a[dim] = b[dim]
@@ -272,12 +255,9 @@ def _copy_plan(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple:
         "index_copy_(): index {index} is out of bounds for dimension {dim} with size {n}",
     )
     a, b = list(x._array.shape), list(source._array.shape)
-    if x._array.dtype != source._array.dtype and not state.bits & AUTOCAST:
-        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
-        raise RuntimeError(
-            f"index_copy_(): self and source expected to have the same dtype, but got (self) {kinds[0]} and (source) "
-            f"{kinds[1]}"
-        )
+    if not state.bits & AUTOCAST:
+        text = "self and source expected to have the same dtype, but got (self) {} and (source) {}"
+        same_dtype(x, source, "index_copy_(): " + text)
     own, given = a[:dim] + a[dim + 1 :], b[:dim] + b[dim + 1 :]
     if a and b and own != given:
         raise RuntimeError(
@@ -335,13 +315,9 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    array = raw_values(index)
-    if array.__class__ is ndarray and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < -n or high >= n:
-            raise IndexError(
-                f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}"
-            )
+    wrong = outside_either_way(raw_values(index), n)
+    if wrong is not None:
+        raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
     if not isinstance(value, Tensor):
         if isinstance(value, complex) and x.dtype.category < dtypes.COMPLEX:
             raise RuntimeError(_COMPLEX_FILL)
@@ -407,20 +383,9 @@ def _reduce_name(reduce: str) -> str:
 def _reduce_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> tuple:
     """(dim, index, reduce) of a call of index_reduce as those of scatter_reduce."""
     if x._array.dtype.kind == "c" or (x.dtype.name == "bool" and reduce in ("prod", "mean")):
-        kind = x.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"index_func_\" not implemented for '{kind}'")
+        raise unsupported("index_func_", x)
     dim = _check("index_reduce", x, dim, index, "index out of range in self")
-    if x.dtype is not source.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, source)]
-        raise RuntimeError(
-            f"index_reduce_(): self ({kinds[0]}) and source ({kinds[1]}) must have the same scalar type"
-        )
-    have = source._array.shape[dim] if source._array.ndim else 1
-    if index._array.size != have:
-        raise RuntimeError(
-            f"index_reduce_(): Number of indices ({index._array.size}) should be equal to source.size(dim): ({have}), "
-            f"for dim: {dim}"
-        )
+    _check_source("index_reduce_", x, dim, index, source)
     return dim, _wide_index(index, source, dim), _reduce_name(reduce)
 
 
@@ -481,25 +446,19 @@ declare(
 )  # fmt: skip
 
 
-def _put_into(xp, out, index, source, *, accumulate):
-    spots, values = _positive(index.reshape(-1), out.size), source.reshape(-1)
-    flat = xp.ascontiguousarray(out).reshape(-1)
+def _put_into(xp, self, index, source, *, accumulate):
+    spots, values = _positive(index.reshape(-1), self.size), source.reshape(-1)
+    flat = xp.ascontiguousarray(self).reshape(-1)
     if accumulate:
         xp.add_flat(flat, spots, values)
     else:
         flat[spots] = values
-    if not out.flags.c_contiguous:
-        out[...] = flat.reshape(out.shape)
-
-
-def _put(xp, self, index, source, *, accumulate):
-    out = xp.array(self, order="C")
-    _put_into(xp, out, index, source, accumulate=accumulate)
-    return out
+    if not self.flags.c_contiguous:
+        self[...] = flat.reshape(self.shape)
 
 
 put_op = declare(
-    "put", _put, promote="free", jvp="linear", complex=True, sharing="apart",
+    "put", on_copy(_put_into), promote="free", jvp="linear", complex=True, sharing="apart",
     self=lambda F, g, index, accumulate: g if accumulate else F.put(g, index, F.new_zeros(g, index.shape), False),
     source=lambda F, g, index, source_shape: F.reshape(F.take(g, index), source_shape),
     samples=lambda t: [(t(3, 4), _sample(2, 5, -1), t(3), False), (t(3, 4), _sample(2, 2), t(2), True),
@@ -512,18 +471,17 @@ def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
     array, n = raw_values(index), x._array.size
     if array.dtype != np.int64:
         raise RuntimeError(
-            f"{name}(): Expected a long tensor for index, but got {index.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{name}(): Expected a long tensor for index, but got {index.dtype.scalar_type}"
         )
     if array.size and not n:
         raise IndexError(
             f"{name}(): tried to {'take from' if name == 'take' else 'put elements into'} an empty tensor"
         )
-    if array.__class__ is ndarray and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < -n or high >= n:
-            raise IndexError(
-                f"out of range: tried to access index {low if low < -n else high} on a tensor of {n} elements."
-            )
+    wrong = outside_either_way(array, n)
+    if wrong is not None:
+        raise IndexError(
+            f"out of range: tried to access index {wrong} on a tensor of {n} elements."
+        )
 
 
 @function("take", method=True)
@@ -537,15 +495,12 @@ def take(input, index, *, out=None):
         tensor([1, 4])
     """
     _check_flat("take", input, index)
-    if out is not None:
-        refuse_overlap(out, input, index)
-        if out.dtype is not input.dtype:
-            kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (input, out)]
-            raise RuntimeError(
-                f"take(): self and out expected to have the same dtype, but got self.dtype = {kinds[0]} and out.dtype "
-                f"= {kinds[1]}"
-            )
-    return write_out(out, take_op.call(input, index))
+    refuse_overlap(out, input, index)
+    return write_same(
+        out,
+        take_op.call(input, index),
+        "take(): self and out expected to have the same dtype, but got self.dtype = {Want} and out.dtype = {Got}",
+    )
 
 
 def _put_plan(x: Tensor, index: Tensor, source: Tensor, accumulate) -> tuple:
@@ -555,12 +510,8 @@ def _put_plan(x: Tensor, index: Tensor, source: Tensor, accumulate) -> tuple:
             "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
             f"{source._array.size}, index.numel() = {index._array.size}"
         )
-    if x._array.dtype != source._array.dtype:
-        kinds = [d.dtype.tensor_type.removesuffix("Tensor") for d in (x, source)]
-        raise RuntimeError(
-            f"put_(): self and source expected to have the same dtype, but got self.dtype = {kinds[0]} and "
-            f"source.dtype = {kinds[1]}"
-        )
+    text = "self and source expected to have the same dtype, but got self.dtype = {} and source.dtype = {}"
+    same_dtype(x, source, f"put_(): {text}")
     return (index, source), (bool(accumulate),)
 
 

@@ -13,12 +13,12 @@ from ...op.declare import declare
 from ...op.expose import function, method, write_same
 from ...op.formulas import formula_function
 from ...op.plain_numbers import is_number, plain_number
-from ...op.writing import InPlace
+from ...op.writing import InPlace, on_copy
 from ...tape import errors
 from ...tape.arrays import backend_of
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import refused
+from ..kinds import refused, unsupported
 
 ndarray = np.ndarray
 UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
@@ -71,14 +71,6 @@ def padded(F, x, shape):
     return x
 
 
-def as_index(index) -> Tensor:
-    return index if isinstance(index, Tensor) else Tensor._make(index)
-
-
-def raw_index(index):
-    return getattr(index, "_array", index)
-
-
 def check_index(name: str, index: Tensor, n: int, dim: int, kind: type = RuntimeError) -> None:
     """Integer dtype and range of an index tensor (the range only in host memory)."""
     array = raw_values(index)
@@ -100,6 +92,14 @@ def outside(array, n: int):
     return low if low < 0 else int(array.max())
 
 
+def outside_either_way(array, n: int):
+    """The same for [-n, n), where negative ones count from the end."""
+    if array.__class__ is not ndarray or not array.size:
+        return None
+    low, high = int(array.min()), int(array.max())
+    return low if low < -n else high if high >= n else None
+
+
 # -- ops ---------------------------------------------------------------------------------------------------------
 
 
@@ -107,38 +107,27 @@ def sample_index(*shape, n=3):
     return Tensor._make((np.arange(math.prod(shape)) * 2 % n).reshape(shape))
 
 
-def _scatter_into(xp, out, index, src, *, dim):
-    spots = places(xp, index, out.shape, dim)
+def _scatter_into(xp, self, index, src, *, dim):
+    spots = places(xp, index, self.shape, dim)
 
     def change(flat):
         flat[spots] = _corner(src, index.shape)
 
-    _on_flat(xp, out, change)
+    _on_flat(xp, self, change)
 
 
-def _scatter_value_into(xp, out, index, *, dim, value):
-    spots = places(xp, index, out.shape, dim)
+def _scatter_value_into(xp, self, index, *, dim, value):
+    spots = places(xp, index, self.shape, dim)
 
     def change(flat):
         flat[spots] = value
 
-    _on_flat(xp, out, change)
+    _on_flat(xp, self, change)
 
 
-def _scatter_add_into(xp, out, index, src, *, dim):
-    spots = places(xp, index, out.shape, dim)
-    _on_flat(xp, out, lambda flat: xp.add_flat(flat, spots, _corner(src, index.shape)))
-
-
-def on_copy(kernel):
-    """The out-of-place form of a kernel that writes into its first array."""
-
-    def forward(xp, self, index, src, *, dim):
-        out = xp.array(self, order="C")
-        kernel(xp, out, index, src, dim=dim)
-        return out
-
-    return forward
+def _scatter_add_into(xp, self, index, src, *, dim):
+    spots = places(xp, index, self.shape, dim)
+    _on_flat(xp, self, lambda flat: xp.add_flat(flat, spots, _corner(src, index.shape)))
 
 
 def _scatter_samples(t):
@@ -162,40 +151,30 @@ scatter_op = declare(
     "scatter", on_copy(_scatter_into), promote="free", jvp="linear", complex=True, samples=_unique_samples,
     sharing="apart",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
-    src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
+    src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, index, dim), src_shape),
     batch="same_rank",
+    aten="(self, dim, index, src)",
 )  # fmt: skip
 
 
-def _scatter_value(xp, self, index, *, dim, value):
-    out = xp.array(self, order="C")
-    _scatter_value_into(xp, out, index, dim=dim, value=value)
-    return out
-
-
 scatter_value_op = declare(
-    "scatter_value", _scatter_value, public="scatter", promote="free", complex=True, node="ScatterBackward1",
+    "scatter_value", on_copy(_scatter_value_into), public="scatter", promote="free", complex=True,
+    node="ScatterBackward1",
     self=lambda F, g, index, dim: F.scatter_value(g, index, dim, 0),
     jvp=lambda F, self_t, index, dim: F.scatter_value(self_t, index, dim, 0),
     samples=lambda t: [(t(3, 4), sample_index(2, 3), 0, 2.0), (t(), sample_index(n=1), 0, 1.0),
         (t(2, 3), sample_index(0, 3), 0, 1.0)],
     batch="same_rank",
+    aten="(self, dim, index, value)",
 )  # fmt: skip
 scatter_add_op = declare(
     "scatter_add", on_copy(_scatter_add_into),
     autocast="cuda:promote", promote="free", jvp="linear", complex=True, samples=_scatter_samples,
     sharing="apart", self=lambda g: g,
-    src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, dim, index), src_shape),
+    src=lambda F, g, index, dim, src_shape: F.padded(F.gather(g, index, dim), src_shape),
     batch="same_rank",
+    aten="(self, dim, index, src)",
 )  # fmt: skip
-
-
-@formula_function("scatter_add")
-def _f_scatter_add(F, x, dim, index, src):
-    """``scatter_add`` for formulas; index is a raw array or a Tensor."""
-    if hasattr(src, "_array"):
-        return scatter_add_op.call(x, as_index(index), src, dim)
-    return scatter_add_op.forward(F.backend, x, raw_index(index), src, dim=dim)
 
 
 # -- scatter_reduce ----------------------------------------------------------------------------------------------
@@ -214,9 +193,9 @@ def _identity(reduce: str, dtype):
     return -math.inf if reduce == "amax" else math.inf
 
 
-def _scatter_reduce_into(xp, out, index, src, *, dim, reduce, include_self):
-    spots, src = places(xp, index, out.shape, dim), _corner(src, index.shape)
-    half = out.dtype.itemsize == 2 and out.dtype.kind in "fV"
+def _scatter_reduce_into(xp, self, index, src, *, dim, reduce, include_self):
+    spots, src = places(xp, index, self.shape, dim), _corner(src, index.shape)
+    half = self.dtype.itemsize == 2 and self.dtype.kind in "fV"
 
     def change(flat):
         if not include_self:
@@ -243,13 +222,7 @@ def _scatter_reduce_into(xp, out, index, src, *, dim, reduce, include_self):
             count = xp.maximum(count, 1)
             flat[...] = flat // count if flat.dtype.kind in "iu" else flat / count
 
-    _on_flat(xp, out, change)
-
-
-def _scatter_reduce(xp, self, index, src, *, dim, reduce, include_self):
-    out = xp.array(self, order="C")
-    _scatter_reduce_into(xp, out, index, src, dim=dim, reduce=reduce, include_self=include_self)
-    return out
+    _on_flat(xp, self, change)
 
 
 @formula_function()
@@ -265,21 +238,21 @@ def _scatter_reduce_vjp(F, g, self, index, src, result, dim, reduce, include_sel
     whole = tuple(src.shape)
     src = F.head(src, tuple(index.shape))
     if reduce == "sum":
-        to_self, to_src = g, F.gather(g, dim, index)
+        to_self, to_src = g, F.gather(g, index, dim)
     elif reduce == "mean":
-        count = F.scatter_add(_ones(F, g, include_self), dim, index, _ones(F, src))
+        count = F.scatter_add(_ones(F, g, include_self), index, _ones(F, src), dim)
         share = g / (count + (count == 0))
-        to_self, to_src = share, F.gather(share, dim, index)
+        to_self, to_src = share, F.gather(share, index, dim)
     elif reduce == "prod":
         to_self, to_src = _prod_parts(F, g, self, index, src, result, dim, include_self)
     else:
         own = (self == result) * 1.0
         if not include_self:
             own = F.scatter_value(own, index, dim, 0)
-        taken = (src == F.gather(result, dim, index)) * 1.0
-        count = F.scatter_add(own, dim, index, taken)
+        taken = (src == F.gather(result, index, dim)) * 1.0
+        count = F.scatter_add(own, index, taken, dim)
         share = g / (count + (count == 0))
-        to_self, to_src = share * own, F.gather(share, dim, index) * taken
+        to_self, to_src = share * own, F.gather(share, index, dim) * taken
     if not include_self:
         to_self = F.scatter_value(to_self, index, dim, 0)
     return to_self, None, F.padded(to_src, whole)
@@ -296,12 +269,12 @@ def _prod_parts(F, g, self, index, src, result, dim, include_self):
     others = F.scatter_reduce(safe, index, src, dim, "prod", include_self)
     to_self = g * (others / safe).conjugate()
     zero = src == 0
-    zeros = F.scatter_add(F.zeros_like(g), dim, index, zero * 1.0 + F.zeros_like(src))
-    alone = zero & (F.gather(zeros, dim, index) == 1)
+    zeros = F.scatter_add(F.zeros_like(g), index, zero * 1.0 + F.zeros_like(src), dim)
+    alone = zero & (F.gather(zeros, index, dim) == 1)
     filled = F.where(alone, F.zeros_like(src) + 1, src)
-    around = F.gather(F.scatter_reduce(self, index, filled, dim, "prod", include_self), dim, index)
-    divided = F.gather(result, dim, index) / F.where(zero, F.zeros_like(src) + 1, src)
-    to_src = F.gather(g, dim, index) * F.where(alone, around, divided).conjugate()
+    around = F.gather(F.scatter_reduce(self, index, filled, dim, "prod", include_self), index, dim)
+    divided = F.gather(result, index, dim) / F.where(zero, F.zeros_like(src) + 1, src)
+    to_src = F.gather(g, index, dim) * F.where(alone, around, divided).conjugate()
     return to_self, to_src
 
 
@@ -317,28 +290,23 @@ def _reduce_samples(t):
 
 
 scatter_reduce_op = declare(
-    "scatter_reduce", _scatter_reduce, promote="free", vjp=_scatter_reduce_vjp, samples=_reduce_samples,
+    "scatter_reduce", on_copy(_scatter_reduce_into), promote="free", vjp=_scatter_reduce_vjp, samples=_reduce_samples,
     sharing="apart",
     batch="same_rank",
+    aten="(self, dim, index, src, reduce, include_self)",
 )  # fmt: skip
 
 
-def _scatter_with_into(xp, out, index, src, *, dim, reduce):
+def _scatter_with_into(xp, self, index, src, *, dim, reduce):
     if reduce == "add":
-        _scatter_add_into(xp, out, index, src, dim=dim)
+        _scatter_add_into(xp, self, index, src, dim=dim)
     else:
-        _scatter_reduce_into(xp, out, index, src, dim=dim, reduce="prod", include_self=True)
-
-
-def _scatter_with(xp, self, index, src, *, dim, reduce):
-    out = xp.array(self, order="C")
-    _scatter_with_into(xp, out, index, src, dim=dim, reduce=reduce)
-    return out
+        _scatter_reduce_into(xp, self, index, src, dim=dim, reduce="prod", include_self=True)
 
 
 # ``scatter(reduce=)``: scatter_add and scatter_reduce are what is to be differentiated
 scatter_with_op = declare(
-    "scatter_with", _scatter_with, promote="free", node="NotImplemented", complex=True, sharing="apart",
+    "scatter_with", on_copy(_scatter_with_into), promote="free", node="NotImplemented", complex=True, sharing="apart",
     self=refused("aten::scatter"), src=refused("aten::scatter"),
     samples=lambda t: [
         (t(3, 4, requires_grad=False), sample_index(2, 3), t(2, 3, requires_grad=False), 0, kind)
@@ -475,10 +443,7 @@ def scatter_add_(self, dim, index, src):
 def _check_reduce(reduce: str, x: Tensor) -> str:
     kind = x._array.dtype.kind
     if (kind == "b" and reduce == "mean") or (kind == "c" and reduce in ("amax", "amin")):
-        name = x.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(
-            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{name}'"
-        )
+        raise unsupported(f"scatter_gather_tensor_cpu_reduce_{reduce}", x)
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"

@@ -12,7 +12,8 @@ from ...op.vmap import each_entry
 from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
-from ..reduce.sort import I8, refuse
+from ..kinds import refuse
+from ..reduce.sort import I8
 from ..shape.split import unbind
 
 I4 = np.dtype(np.int32)
@@ -48,7 +49,7 @@ def _check_search(rows: Tensor, values: Tensor, scalar: bool, sorter, out, out_i
             f"input value tensor {errors.size(have)}"
         )
     if out is not None and out._array.dtype != (I4 if out_int32 else I8):
-        kind = out.dtype.tensor_type.removesuffix("Tensor")
+        kind = out.dtype.scalar_type
         raise RuntimeError(
             "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending "
             f"on whether out_int32 flag is True, but we got output tensor's dtype {kind} and out_int32 flag is "
@@ -62,7 +63,7 @@ def _check_search(rows: Tensor, values: Tensor, scalar: bool, sorter, out, out_i
             f"{errors.size(rows.shape)}and got sorter tensor {errors.size(sorter.shape)}"
         )
     if sorter._array.dtype != I8:
-        kind = sorter.dtype.tensor_type.removesuffix("Tensor")
+        kind = sorter.dtype.scalar_type
         raise RuntimeError(
             f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {kind}"
         )
@@ -121,7 +122,7 @@ def searchsorted(
         )
     values = _values("searchsorted", input, rows)
     _check_search(rows, values, not isinstance(input, Tensor), sorter, out, out_int32)
-    refuse(rows, "searchsorted_out_cpu", "cb")
+    refuse("searchsorted_out_cpu", rows, "cb")
     if sorter is not None:
         rows = rows.gather(-1, sorter)
     xp = backend_of(rows._array)
@@ -185,7 +186,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
     common = common_dtype((elements, test_elements))
     for t in (elements, test_elements):
         if isinstance(t, Tensor) and t.dtype.category in (dtypes.COMPLEX, dtypes.BOOL):
-            kind = t.dtype.tensor_type.removesuffix("Tensor")
+            kind = t.dtype.scalar_type
             raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")
     like = elements if isinstance(elements, Tensor) else test_elements
     xp = backend_of(like._array)
@@ -231,9 +232,8 @@ def nonzero(input, *, out=None, as_tuple=False):
             return unbind(nonzero_op.call(input.reshape(1)), 1)
         return unbind(nonzero_op.call(input), 1)
     if out is not None and out._array.dtype != I8:
-        kind = out.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"nonzero: Expected out tensor to have scalar type Long but got scalar type{kind}"
+            f"nonzero: Expected out tensor to have scalar type Long but got scalar type{out.dtype.scalar_type}"
         )
     return write_out(out, nonzero_op.call(input))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numpy import ndarray
+
 from ...op import costs
 from ...op.declare import Op, declare
-from ...op.expose import function, legacy, method, write_out
+from ...op.expose import c_type, function, legacy, method, write_out, write_same
 from ...op.formulas import formula_function
 from ...op.inplace import inplace
 from ...op.plain_numbers import SMALL, check_factor, plain_number
@@ -12,7 +14,8 @@ from ...tape import dtypes
 from ...tape.errors import size
 from ...tape.modes import is_grad_enabled
 from ...tape.tensor import Tensor, wrap_dim
-from .matmul import c_name, check_batches, product, same_types, write_product
+from ..kinds import is_half
+from .matmul import check_batches, check_inner, product, same_types, shape_mv
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
 
@@ -35,6 +38,14 @@ def _plus(xp, self, out, beta, alpha):
     return out
 
 
+def _plus_product(xp, self, a, b, beta, alpha):
+    """``beta * self + alpha * (a @ b)``; half types are rounded once, on a device twice."""
+    if a.__class__ is ndarray and is_half(a):
+        wide = _plus(xp, xp.wide(self), product(xp, xp.wide(a), xp.wide(b)), beta, alpha)
+        return wide.astype(a.dtype)
+    return _plus(xp, self, product(xp, a, b), beta, alpha)
+
+
 @formula_function()
 def times(F, g, number):
     """g times the conjugate of a number, g itself for 1."""
@@ -55,21 +66,23 @@ def _addr(xp, self, vec1, vec2, *, beta, alpha):
 
 
 addmm_op = declare(
-    "addmm", lambda xp, self, mat1, mat2, *, beta, alpha: _plus(xp, self, product(xp, mat1, mat2), beta, alpha),
-    flops=costs.added_product, autocast="lower", promote="none", complex=True, self=_self,
-    mat1=lambda F, g, mat2, alpha: F.times(F.mm(g, F.mH(mat2)), alpha),
+    "addmm", lambda xp, self, mat1, mat2, *, beta, alpha: _plus_product(xp, self, mat1, mat2, beta, alpha),
+    flops=costs.added_product, backward_flops=costs.added_product_back, autocast="lower", promote="none", complex=True,
+    self=_self, mat1=lambda F, g, mat2, alpha: F.times(F.mm(g, F.mH(mat2)), alpha),
     mat2=lambda F, g, mat1, alpha: F.times(F.mm(F.mH(mat1), g), alpha),
     samples=lambda t: [(t(3, 2), t(3, 4), t(4, 2), 1, 1), (t(2), t(3, 4), t(4, 2), 0.5, 2.0), (t(), t(3, 0), t(0, 2),
     2.0, 1)],
     batch="addmm",
+    aten="(self, mat1, mat2, *beta, *alpha)",
 )  # fmt: skip
 addmv_op = declare(
-    "addmv", lambda xp, self, mat, vec, *, beta, alpha: _plus(xp, self, product(xp, mat, vec), beta, alpha),
+    "addmv", lambda xp, self, mat, vec, *, beta, alpha: _plus_product(xp, self, mat, vec, beta, alpha),
     flops=costs.added_product, autocast="cuda:lower", promote="none", complex=True, self=_self,
     mat=lambda F, g, vec, alpha: F.times(F.unsqueeze(g, 1) * vec.conjugate(), alpha),
     vec=lambda F, g, mat, alpha: F.times(F.mv(F.mH(mat), g), alpha),
     samples=lambda t: [(t(3), t(3, 4), t(4), 1, 1), (t(1), t(3, 4), t(4), 0.5, 2.0)],
     batch="addmm",
+    aten="(self, mat, vec, *beta, *alpha)",
 )  # fmt: skip
 addr_op = declare(
     "addr", _addr, autocast="cuda:lower", complex=True, self=_self,
@@ -77,6 +90,7 @@ addr_op = declare(
     vec2=lambda F, g, vec1, alpha: F.times(F.mv(g.T, vec1.conjugate()), alpha),
     samples=lambda t: [(t(3, 2), t(3), t(2), 1, 1), (t(2), t(3), t(2), 0.5, 2.0)],
     batch="addr",
+    aten="(self, vec1, vec2, *beta, *alpha)",
 )  # fmt: skip
 addbmm_op = declare(
     "addbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, _sum_of_products(xp, batch1, batch2),
@@ -85,15 +99,16 @@ addbmm_op = declare(
     batch1=lambda F, g, batch2, alpha: F.times(F.matmul(g, F.mH(batch2)), alpha),
     batch2=lambda F, g, batch1, alpha: F.times(F.matmul(F.mH(batch1), g), alpha),
     samples=lambda t: [(t(3, 2), t(2, 3, 4), t(2, 4, 2), 1, 1), (t(2), t(2, 3, 4), t(2, 4, 2), 0.5, 2.0)],
+    aten="(self, batch1, batch2, *beta, *alpha)",
 )  # fmt: skip
 baddbmm_op = declare(
-    "baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus(xp, self, product(xp, batch1, batch2),
-    beta, alpha),
+    "baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: _plus_product(xp, self, batch1, batch2, beta, alpha),
     flops=costs.added_product, autocast="lower", promote="none", complex=True, self=_self,
     batch1=lambda F, g, batch2, alpha: F.times(F.bmm(g, F.mH(batch2)), alpha),
     batch2=lambda F, g, batch1, alpha: F.times(F.bmm(F.mH(batch1), g), alpha),
     samples=lambda t: [(t(2, 3, 2), t(2, 3, 4), t(2, 4, 2), 1, 1), (t(3, 1), t(2, 3, 4), t(2, 4, 2), 0.5, 2.0)],
     batch="addmm",
+    aten="(self, batch1, batch2, *beta, *alpha)",
 )  # fmt: skip
 
 
@@ -144,20 +159,12 @@ def _shape_mm(a: Tensor, b: Tensor) -> tuple:
     if len(x) != 2 or len(y) != 2:
         which, bad = ("mat1", x) if len(x) != 2 else ("mat2", y)
         raise RuntimeError(f"{which} must be a matrix, got {len(bad)}-D tensor")
-    if x[1] != y[0]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({x[0]}x{x[1]} and {y[0]}x{y[1]})"
-        )
+    check_inner(x, y)
     return (x[0], y[1])
 
 
 def _shape_mv(a: Tensor, b: Tensor) -> tuple:
-    x, y = a._array.shape, b._array.shape
-    if len(x) != 2 or len(y) != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(x)}, {len(y)}")
-    if x[1] != y[0]:
-        raise RuntimeError(f"size mismatch, got input ({x[0]}), mat ({x[0]}x{x[1]}), vec ({y[0]})")
-    return (x[0],)
+    return shape_mv(a._array.shape, b._array.shape)
 
 
 def _shape_addr(a: Tensor, b: Tensor) -> tuple:
@@ -213,7 +220,9 @@ def _check_truth(op: Op, a: Tensor, beta) -> None:
     raise RuntimeError(f"result type {kind} can't be cast to the desired output type Bool")
 
 
-def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
+def _add(op: Op, shape_of, input, a, b, more, beta, alpha, out):
+    if more:
+        input, a, b, beta, alpha = _old_form(op.name, input, a, b, *more)
     shape = _product_shape(op, shape_of, input, a, b)
     if input.dtype is dtypes.bool_:
         _check_truth(op, a, beta)
@@ -230,7 +239,7 @@ def _add(op: Op, shape_of, input, a, b, beta, alpha, out):
         raise
     if out is None:
         return result
-    return write_out(out, result) if op is addr_op else write_product(out, result)
+    return write_out(out, result) if op is addr_op else write_same(out, result, row_major=True)
 
 
 def _check_addmv(input: Tensor, mat: Tensor, vec: Tensor) -> None:
@@ -246,12 +255,12 @@ def _explain(op: Op, input: Tensor, a: Tensor, b: Tensor, factors: tuple) -> Non
     """RuntimeError that says which dtypes, or factors, do not go together."""
     for factor in factors:
         plain_number(factor, input.dtype)
-    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, a, b)]
+    kinds = [t.dtype.scalar_type for t in (input, a, b)]
     if op is addr_op or len(set(kinds)) == 1:
         return
     if op is baddbmm_op:
         raise RuntimeError(
-            f"Input dtypes must be the same, got: input {c_name(input)}, batch1: {c_name(a)}, batch2: {c_name(b)}"
+            f"Input dtypes must be the same, got: input {c_type(input)}, batch1: {c_type(a)}, batch2: {c_type(b)}"
         ) from None
     if op is addmv_op:
         raise RuntimeError(
@@ -264,16 +273,17 @@ def _explain(op: Op, input: Tensor, a: Tensor, b: Tensor, factors: tuple) -> Non
     same_types(op, a, b)
 
 
-def _add_legacy(fn, out, *args):
-    """The old form ``addmm(beta, input, alpha, mat1, mat2)``; alpha, or both factors, may be left out."""
-    tensors, (beta, alpha) = legacy(fn.__name__, args, {"beta": 1, "alpha": 1})
+def _old_form(name: str, *args) -> list:
+    """[input, mat1, mat2, beta, alpha] of ``addmm(beta, input, alpha, mat1, mat2)``, without alpha or both factors."""
+    tensors, factors = legacy(name, args, {"beta": 1, "alpha": 1})
     if len(tensors) != 3:
-        raise TypeError(f"{fn.__name__}() takes 3 tensors, but {len(tensors)} were given")
-    keywords = {"beta": beta, "alpha": alpha} | ({} if out is None else {"out": out})
-    return fn(*tensors, **keywords)
+        raise TypeError(f"{name}() takes 3 tensors, but {len(tensors)} were given")
+    return tensors + factors
 
 
-def _add_inplace(op: Op, shape_of, self, a, b, beta, alpha):
+def _add_inplace(op: Op, shape_of, self, a, b, more, beta, alpha):
+    if more:
+        self, a, b, beta, alpha = _old_form(op.name + "_", self, a, b, *more)
     shape = _product_shape(op, shape_of, self, a, b)
     if self.dtype is dtypes.bool_:
         _check_truth(op, a, beta)
@@ -296,17 +306,13 @@ def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
         >>> gradlib.addmm(gradlib.ones(1), gradlib.ones(1, 2), gradlib.ones(2, 1))
         tensor([[3.]])
     """
-    if more:
-        return _add_legacy(addmm, out, input, mat1, mat2, *more)
-    return _add(addmm_op, _shape_mm, input, mat1, mat2, beta, alpha, out)
+    return _add(addmm_op, _shape_mm, input, mat1, mat2, more, beta, alpha, out)
 
 
 @method("addmm_")
 def addmm_(self, mat1, mat2, *more, beta=1, alpha=1):
     """In-place version of ``addmm``."""
-    if more:
-        return _add_legacy(addmm_, None, self, mat1, mat2, *more)
-    return _add_inplace(addmm_op, _shape_mm, self, mat1, mat2, beta, alpha)
+    return _add_inplace(addmm_op, _shape_mm, self, mat1, mat2, more, beta, alpha)
 
 
 @function("addmv", method=True)
@@ -330,17 +336,13 @@ def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
         >>> gradlib.addmv(gradlib.ones(2), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.ones(2))
         tensor([4., 8.])
     """
-    if more:
-        return _add_legacy(addmv, out, input, mat, vec, *more)
-    return _add(addmv_op, _shape_mv, input, mat, vec, beta, alpha, out)
+    return _add(addmv_op, _shape_mv, input, mat, vec, more, beta, alpha, out)
 
 
 @method("addmv_")
 def addmv_(self, mat, vec, *more, beta=1, alpha=1):
     """In-place version of ``addmv``."""
-    if more:
-        return _add_legacy(addmv_, None, self, mat, vec, *more)
-    return _add_inplace(addmv_op, _shape_mv, self, mat, vec, beta, alpha)
+    return _add_inplace(addmv_op, _shape_mv, self, mat, vec, more, beta, alpha)
 
 
 @function("addr", method=True)
@@ -365,17 +367,13 @@ def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
         tensor([[3., 4.],
                 [6., 8.]])
     """
-    if more:
-        return _add_legacy(addr, out, input, vec1, vec2, *more)
-    return _add(addr_op, _shape_addr, input, vec1, vec2, beta, alpha, out)
+    return _add(addr_op, _shape_addr, input, vec1, vec2, more, beta, alpha, out)
 
 
 @method("addr_")
 def addr_(self, vec1, vec2, *more, beta=1, alpha=1):
     """In-place version of ``addr``."""
-    if more:
-        return _add_legacy(addr_, None, self, vec1, vec2, *more)
-    return _add_inplace(addr_op, _shape_addr, self, vec1, vec2, beta, alpha)
+    return _add_inplace(addr_op, _shape_addr, self, vec1, vec2, more, beta, alpha)
 
 
 @function("addbmm", method=True)
@@ -400,9 +398,7 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
         >>> gradlib.addbmm(gradlib.zeros(1, 1), gradlib.ones(3, 1, 2), gradlib.ones(3, 2, 1))
         tensor([[6.]])
     """
-    if more:
-        return _add_legacy(addbmm, out, input, batch1, batch2, *more)
-    return _add(addbmm_op, _shape_addbmm, input, batch1, batch2, beta, alpha, out)
+    return _add(addbmm_op, _shape_addbmm, input, batch1, batch2, more, beta, alpha, out)
 
 
 @method("addbmm_")
@@ -425,14 +421,14 @@ def addbmm_(self, batch1, batch2, *more, beta=1, alpha=1):
         tensor([[7.]])
     """
     if more:
-        return _add_legacy(addbmm_, None, self, batch1, batch2, *more)
+        self, batch1, batch2, beta, alpha = _old_form("addbmm_", self, batch1, batch2, *more)
     shape = _product_shape(addbmm_op, _shape_addbmm, self, batch1, batch2)
     if self._array.shape != shape:
         _check_fits(self, shape)
         if not (is_grad_enabled() and any(t.requires_grad for t in (self, batch1, batch2))):
             result = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
             return self.resize_(shape).copy_(result)
-    return _add_inplace(addbmm_op, _shape_addbmm, self, batch1, batch2, beta, alpha)
+    return _add_inplace(addbmm_op, _shape_addbmm, self, batch1, batch2, (), beta, alpha)
 
 
 @function("baddbmm", method=True)
@@ -459,14 +455,10 @@ def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
         <BLANKLINE>
                 [[4.]]])
     """
-    if more:
-        return _add_legacy(baddbmm, out, input, batch1, batch2, *more)
-    return _add(baddbmm_op, _shape_baddbmm, input, batch1, batch2, beta, alpha, out)
+    return _add(baddbmm_op, _shape_baddbmm, input, batch1, batch2, more, beta, alpha, out)
 
 
 @method("baddbmm_")
 def baddbmm_(self, batch1, batch2, *more, beta=1, alpha=1):
     """In-place version of ``baddbmm``."""
-    if more:
-        return _add_legacy(baddbmm_, None, self, batch1, batch2, *more)
-    return _add_inplace(baddbmm_op, _shape_baddbmm, self, batch1, batch2, beta, alpha)
+    return _add_inplace(baddbmm_op, _shape_baddbmm, self, batch1, batch2, more, beta, alpha)

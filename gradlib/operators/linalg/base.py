@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError as ConvergenceError  # CuPy raises NumPy's too
@@ -14,11 +15,13 @@ from ...op.declare import declare
 from ...op.expose import PUBLIC, method, need_tensor, write_out
 from ...op.formulas import formula_function
 from ...op.tangents import any_tangent
+from ...op.vmap import all_entries
 from ...tape import dtypes
-from ...tape.errors import broadcast
+from ...tape.errors import check_broadcast
+from ...tape.interop import values_of
 from ...tape.modes import AUTOCAST, FORWARD_AD, state
 from ...tape.tensor import Tensor
-from ..kinds import is_half, kind_name
+from ..kinds import is_half, same_dtype, unsupported
 
 LINALG: dict = {}  # gradlib.linalg.<name>
 
@@ -60,6 +63,14 @@ def function_name(name: str) -> str:
     return name.removeprefix("torch.").replace(".", "_")
 
 
+def failures(info: Tensor) -> Iterator[tuple[str, Any]]:
+    """What `info` of a factorization says other than 0, and the matrix of which, as error texts name it."""
+    info = all_entries(info)
+    for i, number in enumerate(values_of(info.reshape((-1,)))):
+        if number:
+            yield f"(Batch element {i}): " if info.ndim else "", number
+
+
 def singular_values(xp, A, full: bool) -> tuple:
     """(U, S, Vh) of raw matrices; LinAlgError where they are not finite, for which LAPACK may never return."""
     failed = "The algorithm failed to converge because the input matrix"
@@ -90,7 +101,7 @@ def full_precision(kernel: str, forward: Callable) -> Callable:
     @functools.wraps(forward)
     def run(xp, first, *args, **attrs):
         if is_half(first):
-            raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind_name(first)}'")
+            raise unsupported(kernel, first)
         return forward(xp, first, *args, **attrs)
 
     return run
@@ -99,9 +110,7 @@ def full_precision(kernel: str, forward: Callable) -> Callable:
 def check_kernel(kernel: str, A: Tensor) -> None:
     """NotImplementedError, in the name of `kernel`, for integers, truth values and half types."""
     if A._array.dtype not in FULL_PRECISION:
-        raise NotImplementedError(
-            f"\"{kernel}\" not implemented for '{A.dtype.tensor_type.removesuffix('Tensor')}'"
-        )
+        raise unsupported(kernel, A)
 
 
 # -- checks ------------------------------------------------------------------------------------------------------
@@ -112,6 +121,12 @@ def computes_in_half(A: Tensor) -> bool:
     return A.dtype in (dtypes.float16, dtypes.bfloat16) and not state.bits & AUTOCAST
 
 
+def check_dims(name: str, A: Tensor, argument: str = "A") -> None:
+    """RuntimeError for a tensor of fewer than 2 dimensions."""
+    if A._array.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
+
+
 def check_matrix(name: str, A: Tensor, argument: str = "A", half: bool = False) -> None:
     """RuntimeError unless A is a floating or complex tensor of at least 2 dimensions.
 
@@ -119,22 +134,24 @@ def check_matrix(name: str, A: Tensor, argument: str = "A", half: bool = False) 
     """
     if not isinstance(A, Tensor):
         raise need_tensor(function_name(name), A, argument)
-    if A._array.ndim < 2:
-        raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
+    check_dims(name, A, argument)
     if not half and computes_in_half(A):
-        raise RuntimeError(
-            f"{name}: Low precision dtypes not supported. Got {A.dtype.tensor_type.removesuffix('Tensor')}"
-        )
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {A.dtype.scalar_type}")
     if A._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got "
-            f"{A.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{A.dtype.scalar_type}"
         )
 
 
 def check_square(name: str, A: Tensor, argument: str = "A", half: bool = False) -> None:
     """The same, and square."""
     check_matrix(name, A, argument, half)
+    check_lengths(name, A, argument)
+
+
+def check_lengths(name: str, A: Tensor, argument: str = "A") -> None:
+    """RuntimeError for matrices that are not square."""
     n, m = A._array.shape[-2:]
     if n != m:
         raise RuntimeError(
@@ -146,12 +163,10 @@ def check_types(name: str, A: Tensor, B: Tensor, first: str = "A", second: str =
     """RuntimeError unless two tensors have the same dtype, TypeError if the second is none."""
     if not isinstance(B, Tensor):
         raise need_tensor(function_name(name), B, second, 2)
-    if A.dtype is not B.dtype:
-        raise RuntimeError(
-            f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type "
-            f"{A.dtype.tensor_type.removesuffix('Tensor')} and {second} of type "
-            f"{B.dtype.tensor_type.removesuffix('Tensor')} instead"
-        )
+    text = (
+        f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type "
+    )
+    same_dtype(A, B, text + f"{{}} and {second} of type {{}} instead")
 
 
 def check_system(A: Tensor, B: Tensor, name: str) -> None:
@@ -167,11 +182,10 @@ def check_system(A: Tensor, B: Tensor, name: str) -> None:
             f"Incompatible matrix sizes for {name}: each A matrix is {n} by {n} but each b matrix is {rows} by "
             f"{columns}"
         )
-    if A.dtype is not B.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (B, A)]
-        raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {kinds[0]} and A of type {kinds[1]} instead."
-        )
+    text = (
+        "Expected b and A to have the same dtype, but found b of type {} and A of type {} instead."
+    )
+    same_dtype(B, A, text)
 
 
 @contextmanager
@@ -192,9 +206,7 @@ def check_batches(A: Tensor, B: Tensor) -> None:
     """RuntimeError unless the batch dimensions of two stacks of matrices broadcast."""
     a, b = A._array.shape[:-2], B._array.shape[:-2]
     if a != b:
-        found = broadcast(a, b)
-        if found is not None:
-            raise found
+        check_broadcast(a, b)
 
 
 def broadcast_batch(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
@@ -210,7 +222,7 @@ def broadcast_batch(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
 def safe_out(name: str, out: Tensor | None, result: Tensor, what: str = "result") -> Tensor:
     """``write_out`` with the error that torch.linalg gives for a dtype that cannot hold the result."""
     if out is not None and result.dtype.category > out.dtype.category:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (result, out)]
+        kinds = [t.dtype.scalar_type for t in (result, out)]
         raise RuntimeError(
             f"{name}: Expected {what} to be safely castable from {kinds[0]} dtype, but got {what} with dtype {kinds[1]}"
         )
@@ -261,7 +273,6 @@ def _fill_diagonal(xp, self, *, value):
 
 fill_diagonal = declare(
     "fill_diagonal", _fill_diagonal, complex=True, self=lambda F, g: F.fill_diagonal(g, 0.0),
-    node="FillDiagonalBackward0",
     jvp=lambda F, self_t: F.fill_diagonal(self_t, 0.0), samples=lambda t: [(t(3, 3), 1.0), (t(2, 3, 2), 0.0)],
 )  # fmt: skip
 

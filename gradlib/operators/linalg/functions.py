@@ -7,13 +7,20 @@ from typing import Any
 
 from ...op import captures
 from ...op.declare import declare
-from ...op.expose import PUBLIC, need_tensor, write_out, write_same
+from ...op.expose import PUBLIC, c_type, need_tensor, write_out, write_same
 from ...tape import dtypes
 from ...tape.tensor import Tensor, wrap_dim
-from ..reduce.norm import vector_norm
-from .base import check_matrix, check_square, eye_like, full_precision, linalg
+from ..reduce.norm import narrowing, vector_norm
+from .base import (
+    check_dims,
+    check_lengths,
+    check_matrix,
+    check_square,
+    eye_like,
+    full_precision,
+    linalg,
+)
 from .decompose import svdvals
-from .matmul import c_name
 from .products import chain, linalg_cross
 from .solve import inv, inv_ex, solve
 
@@ -31,6 +38,15 @@ def _two_dims(name: str, A: Tensor, dim) -> tuple[int, int]:
     if first == second:
         raise RuntimeError(f"{name}: dims must be different. Got ({dim[0]}, {dim[1]})")
     return first, second
+
+
+def _check_kind(name: str, A: Tensor, dtype) -> None:
+    """RuntimeError for a real dtype of complex numbers, and the other way round."""
+    if A.dtype.is_complex != dtype.is_complex:
+        which = "complex" if A.dtype.is_complex else "real"
+        raise RuntimeError(
+            f"{name}: dtype should be {which} for {which} inputs, but got {dtype.scalar_type}"
+        )
 
 
 @linalg("vector_norm")
@@ -59,13 +75,12 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=Non
     if isinstance(ord, str):
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     floating = x.dtype.category >= dtypes.FLOATING
-    if dtype is not None and floating and x.dtype.is_complex != dtype.is_complex:
-        which = "complex" if x.dtype.is_complex else "real"
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {which} for {which} inputs, but got "
-            f"{dtype.tensor_type.removesuffix('Tensor')}"
-        )
+    if dtype is not None and floating:
+        _check_kind("linalg.vector_norm", x, dtype)
     return vector_norm(x, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+_NORM_OUT = "linalg.matrix_norm expected out tensor dtype {want} but got: {got}"
 
 
 @linalg("matrix_norm")
@@ -91,7 +106,7 @@ def matrix_norm(A, ord: Any = "fro", dim=(-2, -1), keepdim=False, *, dtype=None,
         >>> gradlib.linalg.matrix_norm(gradlib.tensor([[3.0, 4.0], [0.0, 0.0]]))
         tensor(5.)
     """
-    check_dims(A)
+    check_dims("linalg.matrix_norm", A)
     A = _norm_input(A, dtype, ord in ("nuc", 2, -2))
     rows, columns = _two_dims("linalg.matrix_norm", A, dim)
     if ord == "fro":
@@ -100,22 +115,14 @@ def matrix_norm(A, ord: Any = "fro", dim=(-2, -1), keepdim=False, *, dtype=None,
         summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = A.abs().sum(summed, keepdim=True)
         result = _extreme(sums, kept, ord > 0)
-        return write_same(
-            out,
-            result if keepdim else result.squeeze((rows, columns)),
-            "linalg.matrix_norm expected out tensor dtype {want} but got: {got}",
-        )
+        return write_same(out, result if keepdim else result.squeeze((rows, columns)), _NORM_OUT)
     if ord in ("nuc", 2, -2):
         S = svdvals(A.movedim((rows, columns), (-2, -1)))
         result = S.sum(-1) if ord == "nuc" else _extreme(S, -1, ord == 2).squeeze(-1)
         if keepdim:
             for d in sorted((rows, columns)):
                 result = result.unsqueeze(d)
-        return write_same(
-            out, result, "linalg.matrix_norm expected out tensor dtype {want} but got: {got}"
-        )
-    if isinstance(ord, str):
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+        return write_same(out, result, _NORM_OUT)
     raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
 
 
@@ -132,28 +139,13 @@ def _norm_input(A: Tensor, dtype, singular_values: bool) -> Tensor:
     if A._array.dtype not in dtypes.DIFFERENTIABLE:
         check_matrix(name, A)
     if dtype is not None:
-        kinds = [d.tensor_type.removesuffix("Tensor") for d in (A.dtype, dtype)]
-        if A.dtype.is_complex != dtype.is_complex:
-            which = "complex" if A.dtype.is_complex else "real"
-            raise RuntimeError(
-                f"{name}: dtype should be {which} for {which} inputs, but got {kinds[1]}"
-            )
+        _check_kind(name, A, dtype)
         if dtypes.promote(A.dtype, dtype) is not dtype:
-            raise RuntimeError(
-                f"{name}: the dtype of the input ({kinds[0]}) should be convertible without narrowing to the "
-                f"specified dtype ({kinds[1]})"
-            )
+            raise narrowing(name, A.dtype, dtype)
         A = A.to(dtype)
     if singular_values:
         check_matrix(name, A)
     return A
-
-
-def check_dims(A: Tensor) -> None:
-    if A.ndim < 2:
-        raise RuntimeError(
-            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
-        )
 
 
 @linalg("norm")
@@ -183,9 +175,7 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
             f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}"
         )
     if out is not None and out.dtype is not (dtype or A.dtype).to_real():
-        kinds = [
-            d.tensor_type.removesuffix("Tensor") for d in ((dtype or A.dtype).to_real(), out.dtype)
-        ]
+        kinds = [d.scalar_type for d in ((dtype or A.dtype).to_real(), out.dtype)]
         raise RuntimeError(f"linalg.norm expected out tensor dtype {kinds[0]} but got: {kinds[1]}")
     if ord is None:
         return linalg_vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
@@ -265,15 +255,8 @@ def matrix_power(A, n, *, out=None):
         tensor([[1., 3.],
                 [0., 1.]])
     """
-    if A.ndim < 2:
-        raise RuntimeError(
-            "linalg.matrix_power: The input tensor A must have at least 2 dimensions."
-        )
-    if A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(
-            "linalg.matrix_power: A must be batches of square matrices, but they are "
-            f"{A.shape[-2]} by {A.shape[-1]} matrices"
-        )
+    check_dims("linalg.matrix_power", A)
+    check_lengths("linalg.matrix_power", A)
     if not isinstance(n, int):
         raise TypeError(
             f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
@@ -360,7 +343,6 @@ def _frechet(F, A, E):
 matrix_exp_op = declare(
     "linalg_matrix_exp", full_precision("linalg_matrix_exp", _matrix_exp),
     captures=captures.SOLVER, autocast="cpu:float32", complex=True,
-    node="LinalgMatrixExpBackward0",
     self=lambda F, g, self: _frechet(F, F.mH(self), g), jvp=lambda F, self, self_t: _frechet(F, self, self_t),
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),), (t(0, 0),)],
     batch="leading",
@@ -406,10 +388,9 @@ def _check_chain(tensors: list) -> None:
         if 0 < i < last and t.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
         if t.dtype is not tensors[0].dtype:
-            kinds = [d.dtype.tensor_type.removesuffix("Tensor").lower() for d in (tensors[0], t)]
             raise RuntimeError(
                 "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
-                f"{kinds[0]} and tensor {i} {kinds[1]}"
+                f"{tensors[0].dtype.scalar_type.lower()} and tensor {i} {t.dtype.scalar_type.lower()}"
             )
         if i and tensors[i - 1].shape[-1] != t.shape[0]:
             before = (
@@ -450,7 +431,7 @@ def multi_dot(tensors, *, out=None):
         tensors[-1] = tensors[-1].unsqueeze(-1)
     if out is not None and out.dtype is not tensors[0].dtype:
         raise RuntimeError(
-            f"multi_dot(): expected out tensor to have dtype {c_name(tensors[0])} but got {c_name(out)}"
+            f"multi_dot(): expected out tensor to have dtype {c_type(tensors[0])} but got {c_type(out)}"
         )
     result = chain(tensors)
     if row:
@@ -478,7 +459,7 @@ def vecdot(x, y, *, dim=-1, out=None):
         >>> gradlib.linalg.vecdot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
         tensor(11.)
     """
-    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x, y)]
+    kinds = [t.dtype.scalar_type for t in (x, y)]
     if x._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {kinds[0]}"
@@ -565,7 +546,7 @@ def vander(x, N=None):
     if x.dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
-            f"{x.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{x.dtype.scalar_type}"
         )
     x = x.reshape((1,)) if not x.ndim else x
     n = x.shape[-1] if N is None else N

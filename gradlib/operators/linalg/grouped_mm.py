@@ -43,9 +43,8 @@ def grouped_mm(
     """
     for name, m in (("mat_a", mat_a), ("mat_b", mat_b)):
         if m.dtype not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
-            kind = m.dtype.tensor_type.removesuffix("Tensor")
             raise RuntimeError(
-                f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {kind}"
+                f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {m.dtype.scalar_type}"
             )
         if m.dim() not in (2, 3):
             raise RuntimeError(f"{name} has to be 2 or 3d")

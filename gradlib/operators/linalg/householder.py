@@ -5,9 +5,9 @@ from __future__ import annotations
 from ... import return_types
 from ...op import captures
 from ...op.declare import declare
-from ...op.expose import function, write_out
+from ...op.expose import function, write_out, write_same
 from ...tape.tensor import Tensor
-from ..kinds import widened
+from ..kinds import same_dtype, widened
 from .base import check_kernel, eye_like, full_precision, linalg, without_derivative
 
 # -- Householder reflections -------------------------------------------------------------------------------------
@@ -57,11 +57,8 @@ def householder_product(A, tau, *, out=None):
         raise RuntimeError(
             "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
         )
-    if A.dtype is not tau.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (tau, A)]
-        raise RuntimeError(
-            f"torch.linalg.householder_product: tau dtype {kinds[0]} does not match input dtype {kinds[1]}"
-        )
+    text = "torch.linalg.householder_product: tau dtype {} does not match input dtype {}"
+    same_dtype(tau, A, text)
     if A.ndim - tau.ndim != 1:
         raise RuntimeError(
             "torch.linalg.householder_product: Expected tau to have one dimension less than input, but got tau.ndim "
@@ -108,12 +105,8 @@ def _check_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
                 f"{list(t.shape[: input.ndim - 2])}"
             )
     for what, t in (("tau", tau), ("other", other)):
-        if t.dtype is not input.dtype:
-            kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (input, t)]
-            raise RuntimeError(
-                f"{name}: Expected input and {what} to have the same dtype, but input has dtype{kinds[0]} and {what} "
-                f"has dtype {kinds[1]}"
-            )
+        text = f"{name}: Expected input and {what} to have the same dtype, but input has dtype{{}} and {what} "
+        same_dtype(input, t, text + "has dtype {}")
 
 
 @function("ormqr", method=True)
@@ -141,15 +134,16 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
     _check_ormqr(input, tau, other, left)
     input, tau, other = widened(input, tau, other)
     check_kernel("ormqr_cpu", input)
-    if out is not None and out.dtype is not input.dtype:
-        kinds = [x.dtype.tensor_type.removesuffix("Tensor") for x in (input, out)]
-        raise RuntimeError(
-            f"torch.ormqr: Expected input and result to have the same dtype, but input has dtype{kinds[0]} and result "
-            f"has dtype {kinds[1]}"
-        )
     if left:
-        return write_out(out, _reflect(input, tau, other, transpose))
-    return write_out(out, _reflect(input, tau, other.mT.conjugate(), not transpose).mT.conjugate())
+        result = _reflect(input, tau, other, transpose)
+    else:
+        result = _reflect(input, tau, other.mT.conjugate(), not transpose).mT.conjugate()
+    return write_same(
+        out,
+        result,
+        "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{Want} and result has dtype "
+        "{Got}",
+    )
 
 
 def _geqrf(xp, self):

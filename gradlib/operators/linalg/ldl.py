@@ -12,10 +12,9 @@ from ... import return_types
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import write_same
-from ...op.vmap import all_entries
 from ...tape import dtypes
-from ...tape.interop import values_of
 from ...tape.tensor import Tensor
+from ..linalg.base import failures
 from .base import (
     LinAlgError,
     check_square,
@@ -181,14 +180,11 @@ def ldl_factor(A, *, hermitian=False, out=None):
 
 
 def _check_info(name: str, info: Tensor) -> None:
-    info = all_entries(info)
-    for i, number in enumerate(values_of(info.reshape((-1,)))):
-        if number:
-            where = f"(Batch element {i}): " if info.ndim else ""
-            raise LinAlgError(
-                f"{name}: {where}The factorization could not be completed because the input is singular "
-                f"(the block {number} of D is zero)."
-            )
+    for where, number in failures(info):
+        raise LinAlgError(
+            f"{name}: {where}The factorization could not be completed because the input is singular "
+            f"(the block {number} of D is zero)."
+        )
 
 
 def _swap(X, i: int, j: int) -> None:
@@ -272,7 +268,7 @@ def ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
         )
     if pivots.dtype.category != dtypes.INTEGER:
         raise RuntimeError(
-            f"{name}: Expected pivots to be integers. Got {pivots.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{name}: Expected pivots to be integers. Got {pivots.dtype.scalar_type}"
         )
     result = ldl_solve_op.call(LD.detach(), pivots, B.detach(), bool(hermitian))
     return write_same(out, without_derivative("linalg_ldl_solve", result, LD, B))

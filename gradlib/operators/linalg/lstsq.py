@@ -7,9 +7,10 @@ from ...op import captures
 from ...op.declare import declare
 from ...op.expose import PUBLIC, write_out
 from ...tape import dtypes
-from ...tape.errors import broadcast, size
+from ...tape.errors import check_broadcast, size
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
+from ..kinds import same_dtype
 from .base import (
     check_matrix,
     check_square,
@@ -59,7 +60,7 @@ def _pinv_self(F, g, self, result):
 
 pinv_op = declare(
     "linalg_pinv", full_precision("linalg_svd_cpu", _pinv),
-    captures=captures.SOLVER, autocast="cpu:float32", complex=True, self=_pinv_self, node="LinalgPinvBackward0",
+    captures=captures.SOLVER, autocast="cpu:float32", complex=True, self=_pinv_self,
     samples=lambda t: [(t(4, 3), 1e-10, 0.0, False), (t(2, 3, 4), 1e-10, 0.0, False)],
 )  # fmt: skip
 
@@ -87,7 +88,7 @@ def _check_tolerance(name: str, argument: str, tolerance) -> None:
     if isinstance(tolerance, Tensor) and tolerance.dtype.is_complex:
         raise RuntimeError(
             f"{name}: {argument} tensor of complex type is not supported. Got "
-            f"{tolerance.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{tolerance.dtype.scalar_type}"
         )
 
 
@@ -115,7 +116,7 @@ def pinv(A, rcond=None, *, atol=None, rtol=None, hermitian=False, out=None):
     """
     if A.ndim < 2 or A.dtype.category < dtypes.FLOATING or computes_in_half(A):
         raise RuntimeError(
-            f"linalg.pinv({A.dtype.tensor_type.removesuffix('Tensor')}{{{size(A._array.shape)}}}): expected a tensor "
+            f"linalg.pinv({A.dtype.scalar_type}{{{size(A._array.shape)}}}): expected a tensor "
             "with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
     if hermitian:
@@ -142,12 +143,8 @@ def _check_lstsq(A: Tensor, B: Tensor, driver) -> bool:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
     if B.ndim < 1:
         raise RuntimeError(f"{name}: other must have at least 1 dimension.")
-    if A.dtype is not B.dtype:
-        raise RuntimeError(
-            f"{name}: Expected input and other to have the same dtype, but got input's dtype "
-            f"{A.dtype.tensor_type.removesuffix('Tensor')} and other's dtype "
-            f"{B.dtype.tensor_type.removesuffix('Tensor')}"
-        )
+    text = "Expected input and other to have the same dtype, but got input's dtype {} and other's dtype {}"
+    same_dtype(A, B, f"{name}: {text}")
     _check_known(A)
     if not 0 <= A.ndim - B.ndim <= 1:
         raise RuntimeError(
@@ -155,9 +152,7 @@ def _check_lstsq(A: Tensor, B: Tensor, driver) -> bool:
         )
     vector = is_vector(A, B)
     if not vector and B.ndim < A.ndim:
-        found = broadcast(B._array.shape[:-1], A._array.shape[:-2])
-        if found is not None:
-            raise found
+        check_broadcast(B._array.shape[:-1], A._array.shape[:-2])
     m, n = A.shape[-2], B.shape[-1 if vector else -2]
     if m != n:
         where = (

@@ -15,6 +15,7 @@ from ...tape import dtypes
 from ...tape.interop import values_of
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
+from ..linalg.base import failures
 from .base import (
     check_batches,
     check_kernel,
@@ -241,15 +242,12 @@ def _factored(A, pivot):
 
 
 def _check_info(name: str, info: Tensor) -> None:
-    info = all_entries(info)
-    for i, number in enumerate(values_of(info.reshape((-1,)))):
-        if number:
-            where = f"(Batch element {i}): " if info.ndim else ""
-            raise RuntimeError(
-                f"{name}: {where}U[{number},{number}] is zero and using it on lu_solve would result in a division by "
-                "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
-                "linalg.lu_factor_ex(A, pivot)"
-            )
+    for where, number in failures(info):
+        raise RuntimeError(
+            f"{name}: {where}U[{number},{number}] is zero and using it on lu_solve would result in a division by "
+            "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+            "linalg.lu_factor_ex(A, pivot)"
+        )
 
 
 def _lower(LU: Tensor) -> Tensor:

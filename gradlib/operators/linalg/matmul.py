@@ -8,12 +8,13 @@ from numpy import ndarray
 
 from ...op import costs
 from ...op.declare import declare
-from ...op.expose import function, method, write_out, write_same
+from ...op.expose import c_type, function, method, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes
-from ...tape.errors import broadcast, size
+from ...tape.errors import check_broadcast, size
 from ...tape.modes import AUTOCAST, shared, state
 from ...tape.tensor import Tensor
+from ..kinds import unsupported
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -57,7 +58,7 @@ def _no_bool(a, b) -> NotImplementedError:
         if a.ndim == b.ndim == 3
         else "addmm_impl_cpu_"
     )
-    return NotImplementedError(f"\"{name}\" not implemented for 'Bool'")
+    return unsupported(name, dtypes.bool_)
 
 
 def rows_product(xp, a, b):
@@ -194,7 +195,7 @@ def _linear(xp, input, weight, bias=None):
         return out if bias is None else xp.add(out, bias, out=out)
     if d is not F4 and d is not F8:
         if d.kind == "b":
-            raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+            raise unsupported("addmm_impl_cpu_", dtypes.bool_)
         if d.itemsize == 2:
             wide = None if bias is None else xp.wide(bias)
             return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
@@ -224,7 +225,8 @@ def _linear_jvp(F, input, weight, input_t, weight_t, bias_t, result):
 
 linear_op = declare(
     "linear", _linear,
-    flops=costs.linear, autocast="lower", promote="none", jvp=_linear_jvp, complex=True, node="AddmmBackward0",
+    flops=costs.linear, backward_flops=costs.linear_back, autocast="lower", promote="none", jvp=_linear_jvp,
+    complex=True, node="AddmmBackward0",
     known_as=lambda input, weight, bias: "mm" if bias is None else "addmm",
     input=lambda F, g, weight: F.matmul(g, weight.conjugate()),
     weight=lambda F, g, input: F.linear_weight(g, input.conjugate()),
@@ -260,40 +262,33 @@ def _both(name: str, a, b, second: str) -> None:
 TENSORDOT_OUT = "tensordot: Expected the output tensor to have dtype {Want}, but got an output tensor with dtype {Got}"
 
 
-def _type(tensor: Tensor) -> str:
-    """ "Float", "Double", ..."""
-    return tensor.dtype.tensor_type.removesuffix("Tensor")
-
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
-
-
-def c_name(tensor: Tensor) -> str:
-    """ "float", "double", ..."""
-    return _C_NAMES.get(tensor.dtype.name, tensor.dtype.name)
-
-
-def write_product(out: Tensor, result: Tensor) -> Tensor:
-    """``write_out`` of a matrix product: `out` must have the dtype of the result."""
-    if out.dtype is not result.dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(out)} instead"
-        )
-    return write_out(out, result)
-
-
 def same_types(op, a: Tensor, b: Tensor) -> None:
     """RuntimeError if the dtypes of two matrices differ and nobody is going to cast them."""
     if a._array.dtype != b._array.dtype and not state.bits & AUTOCAST:
         if op is bmm_op or (a.ndim > 2 and b.ndim > 2):
-            raise RuntimeError(f"expected scalar type {_type(a)} but found {_type(b)}")
+            raise RuntimeError(
+                f"expected scalar type {a.dtype.scalar_type} but found {b.dtype.scalar_type}"
+            )
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {c_name(a)} != {c_name(b)}"
+            f"expected m1 and m2 to have the same dtype, but got: {c_type(a)} != {c_type(b)}"
         )
+
+
+def check_inner(a: tuple, b: tuple) -> None:
+    """RuntimeError unless matrices of shapes `a` and `b` can be multiplied."""
+    if a[1] != b[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+        )
+
+
+def shape_mv(a: tuple, b: tuple) -> tuple[int]:
+    """The shape of the product of a matrix and a vector; RuntimeError for shapes that do not fit."""
+    if len(a) != 2 or len(b) != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(a)}, {len(b)}")
+    if a[1] != b[0]:
+        raise RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
+    return (a[0],)
 
 
 @function("matmul", method=True)
@@ -326,10 +321,7 @@ def matmul(input, other, *, out=None):
             f"both arguments to matmul need to be at least 1D, but they are {n}D and {m}D"
         )
     if n == 2 and m == 2:
-        if a[1] != b[0]:
-            raise RuntimeError(
-                f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
-            )
+        check_inner(a, b)
         if input._array.dtype is not other._array.dtype:
             same_types(mm_op, input, other)
         result = mm_op.call(input, other)
@@ -343,7 +335,7 @@ def matmul(input, other, *, out=None):
         )
     else:
         result = _stacked(input, other)
-    return result if out is None else write_product(out, result)
+    return result if out is None else write_same(out, result, row_major=True)
 
 
 def _stacked(input, other):
@@ -362,13 +354,9 @@ def _stacked(input, other):
             raise RuntimeError(
                 f"size mismatch, got input ({rows}), mat ({rows}x{a[-1]}), vec ({inner})"
             )
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({rows}x{a[-1]} and {inner}x{b[-1]})"
-        )
+        check_inner((rows, a[-1]), (inner, b[-1]))
     if len(a) > 2 and len(b) > 2 and a[:-2] != b[:-2]:
-        found = broadcast((*a[:-2], 1, 1), (*b[:-2], 1, 1))
-        if found is not None:
-            raise found
+        check_broadcast((*a[:-2], 1, 1), (*b[:-2], 1, 1))
     same_types(matmul_op, input, other)
     return matmul_op.call(input, other)
 
@@ -391,14 +379,11 @@ def mm(input, mat2, *, out=None):
     if len(a) != 2 or len(b) != 2:
         which = "self" if len(a) != 2 else "mat2"
         raise RuntimeError(f"{which} must be a matrix")
-    if a[1] != b[0]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
-        )
+    check_inner(a, b)
     if input._array.dtype is not mat2._array.dtype:
         same_types(mm_op, input, mat2)
     result = mm_op.call(input, mat2)
-    return result if out is None else write_product(out, result)
+    return result if out is None else write_same(out, result, row_major=True)
 
 
 @function("bmm", method=True)
@@ -419,7 +404,7 @@ def bmm(input, mat2, *, out=None, out_dtype=None):
     if input._array.dtype is not mat2._array.dtype:
         same_types(bmm_op, input, mat2)
     result = bmm_op.call(input, mat2)
-    return result if out is None else write_product(out, result)
+    return result if out is None else write_same(out, result, row_major=True)
 
 
 def check_batches(batch1, batch2) -> None:
@@ -449,21 +434,18 @@ def mv(input, vec, *, out=None):
     except AttributeError:
         _both("mv", input, vec, "vec")
         raise
-    if len(a) != 2 or len(b) != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(a)}, {len(b)}")
-    if a[1] != b[0]:
-        raise RuntimeError(f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})")
+    shape_mv(a, b)
     if (
         input._array.dtype is not vec._array.dtype
         and input._array.dtype != vec._array.dtype
         and not state.bits & AUTOCAST
     ):
-        v = _type(vec)
+        v = vec.dtype.scalar_type
         raise RuntimeError(
-            f"addmv input tensors must have the same dtype, but got {v}, {_type(input)}, and {v}"
+            f"addmv input tensors must have the same dtype, but got {v}, {input.dtype.scalar_type}, and {v}"
         )
     result = mv_op.call(input, vec)
-    return result if out is None else write_product(out, result)
+    return result if out is None else write_same(out, result, row_major=True)
 
 
 def _vectors(name: str, a, b, second: str) -> None:
@@ -476,7 +458,7 @@ def _vectors(name: str, a, b, second: str) -> None:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if x.dtype != y.dtype and not state.bits & AUTOCAST:
         raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {_type(a)} and {_type(b)}"
+            f"dot : expected both vectors to have same dtype, but found {a.dtype.scalar_type} and {b.dtype.scalar_type}"
         )
     if x.shape != y.shape:
         raise RuntimeError(
@@ -498,7 +480,7 @@ def dot(input, tensor, *, out=None):
     """
     _vectors("dot", input, tensor, "tensor")
     result = dot_op.call(input, tensor)
-    return result if out is None else write_product(out, result)
+    return result if out is None else write_same(out, result, row_major=True)
 
 
 @function("vdot", method=True)
@@ -521,7 +503,7 @@ def vdot(input, other, *, out=None):
     """
     _vectors("vdot", input, other, "other")
     result = vdot_op.call(input, other)
-    return result if out is None else write_product(out, result)
+    return result if out is None else write_same(out, result, row_major=True)
 
 
 @function("inner", method=True)

@@ -7,10 +7,11 @@ import math
 from ...op.declare import declare
 from ...op.expose import function, need_tensor, write_out, write_same
 from ...tape import dtypes
-from ...tape.errors import broadcast
+from ...tape.errors import check_broadcast
 from ...tape.tensor import Tensor, wrap_dim
+from ..kinds import refuse, same_dtype, unsupported
 from ..shape.reshape import dims_once
-from .matmul import TENSORDOT_OUT, dot, mm, write_product
+from .matmul import TENSORDOT_OUT, dot, mm
 
 # -- outer and Kronecker products --------------------------------------------------------------------------------
 
@@ -186,8 +187,7 @@ def trace(input):
 
 
 def _trace(xp, self):
-    if self.dtype.kind == "b":
-        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
+    refuse("trace", self, "b")
     diagonal = xp.wide(self.diagonal())
     d = self.dtype
     return xp.add.reduce(diagonal, None, dtypes.int64.np if d.kind in "iub" else None).astype(
@@ -216,7 +216,7 @@ def _cross(xp, self, other, *, dim):
 
 cross_op = declare(
     "linalg_cross", _cross,
-    autocast="cuda:promote", row_major=True, jvp="multilinear", complex=True, node="LinalgCrossBackward0",
+    autocast="cuda:promote", row_major=True, jvp="multilinear", complex=True,
     self=lambda F, g, other, self_shape, dim: F.sum_to_size(F.linalg_cross(other.conjugate(), g, dim), self_shape),
     other=lambda F, g, self, other_shape, dim: F.sum_to_size(F.linalg_cross(g, self.conjugate(), dim), other_shape),
     samples=lambda t: [(t(2, 3), t(2, 3), 1), (t(3, 2), t(3, 1), 0), (t(0, 3), t(0, 3), 1)],
@@ -249,16 +249,12 @@ def linalg_cross(input, other, *, dim=-1, out=None):
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
         )
-    if input.dtype is not other.dtype:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, other)]
-        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
+    same_dtype(input, other)
     if input.dtype is dtypes.bool_:
-        raise NotImplementedError("\"cross\" not implemented for 'Bool'")
-    found = broadcast(input._array.shape, other._array.shape)
-    if found is not None:
-        raise found
+        raise unsupported("cross", dtypes.bool_)
+    check_broadcast(input._array.shape, other._array.shape)
     result = cross_op.call(input, other, d)
-    return result if out is None else write_product(out, result)
+    return write_same(out, result, row_major=True)
 
 
 @function("cross", method=True)

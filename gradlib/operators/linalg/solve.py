@@ -37,10 +37,6 @@ from .base import (
 # -- determinants ------------------------------------------------------------------------------------------------
 
 
-def _det(xp, self):
-    return xp.asarray(xp.linalg.det(self), self.dtype)
-
-
 def _cofactor(xp, self):
     """The derivative of the determinant by each element, also of singular matrices."""
     n = self.shape[-1]
@@ -83,7 +79,8 @@ cofactor_op = declare(
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),)],
 )  # fmt: skip
 det_op = declare(
-    "linalg_det", full_precision("lu_cpu", _det), captures=captures.SOLVER, complex=True, node="LinalgDetBackward0",
+    "linalg_det", full_precision("lu_cpu", lambda xp, self: xp.asarray(xp.linalg.det(self), self.dtype)),
+    captures=captures.SOLVER, complex=True, node="LinalgDetBackward0",
     self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
     batch="leading",

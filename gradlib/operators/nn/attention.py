@@ -16,7 +16,7 @@ from ...op.expose import function
 from ...op.formulas import formula_function, traced_ops
 from ...tape import errors
 from ...tape.tensor import Tensor
-from ..kinds import kind_name, narrow, raw
+from ..kinds import lowered, narrow, raw, unsupported
 from .dropout import dropout
 
 
@@ -48,23 +48,21 @@ def _whole_attention(xp, q, k, v, mask, is_causal, scale):
     return out, (xp.log(total) + top)[..., 0]
 
 
-def _attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
-    return attention_by(_whole_attention, xp, query, key, value, attn_mask, is_causal, scale)
+def attention_by(kernel):
+    """The forward function of attention, in float32 for half types; kernel: as `_whole_attention`."""
 
+    def forward(xp, query, key, value, attn_mask=None, *, is_causal, scale):
+        d = query.dtype
+        if d.kind not in "fV":
+            raise unsupported("scaled_dot_product_attention", query)
+        if d.itemsize == 2:
+            q, k, v = (xp.wide(a) for a in (query, key, value))
+            mask = xp.wide(attn_mask) if attn_mask is not None else None
+            return narrow(forward(xp, q, k, v, mask, is_causal=is_causal, scale=scale), d)
+        mask = spread_mask(xp, attn_mask, (*query.shape[:-1], key.shape[-2]), d)
+        return kernel(xp, query, key, value, mask, is_causal, scale)
 
-def attention_by(kernel, xp, query, key, value, attn_mask, is_causal, scale):
-    """The result and the logarithms of the sums of rows, in float32 for half types; kernel: as `_whole_attention`."""
-    d = query.dtype
-    if d.kind not in "fV":
-        raise NotImplementedError(
-            f"\"scaled_dot_product_attention\" not implemented for '{kind_name(query)}'"
-        )
-    if d.itemsize == 2:
-        q, k, v = (xp.wide(a) for a in (query, key, value))
-        mask = xp.wide(attn_mask) if attn_mask is not None else None
-        return narrow(attention_by(kernel, xp, q, k, v, mask, is_causal, scale), d)
-    mask = spread_mask(xp, attn_mask, (*query.shape[:-1], key.shape[-2]), d)
-    return kernel(xp, query, key, value, mask, is_causal, scale)
+    return forward
 
 
 @formula_function()
@@ -125,7 +123,7 @@ _IMPLEMENTATIONS = """
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable
 """
 attention_op = declare(
-    "scaled_dot_product_attention_op", _attention,
+    "scaled_dot_product_attention_op", attention_by(_whole_attention),
     implementations=_IMPLEMENTATIONS, flops=costs.attention, backward_flops=costs.attention_back, autocast="lower",
     public="scaled_dot_product_attention",
     promote="free", vjp=_attention_vjp,
@@ -141,9 +139,7 @@ def _broadcast(query, key, value):
     lead = query.shape[:-2]
     if key.shape[:-2] != lead or value.shape[:-2] != lead:
         for other in (key, value):
-            wrong = errors.broadcast(tuple(lead), tuple(other.shape[:-2]))
-            if wrong is not None:
-                raise wrong
+            errors.check_broadcast(tuple(lead), tuple(other.shape[:-2]))
         lead = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (query, key, value)))
         query, key, value = (a.expand(*lead, *a.shape[-2:]) for a in (query, key, value))
     return query, key, value
@@ -206,6 +202,7 @@ def scaled_dot_product_attention(
         >>> F.scaled_dot_product_attention(gradlib.zeros(1, 1, 1), x, x)
         tensor([[[2.]]])
     """
+    query, key, value, attn_mask = lowered(query, key, value, attn_mask)
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]

@@ -10,9 +10,10 @@ from ...op.expose import SCALAR_TYPE, function, write_same
 from ...op.vmap import is_logical, refuse_shared
 from ...tape.device import beside
 from ...tape.lazy import raw_values, store
-from ...tape.modes import AUTOCAST, shared, state
+from ...tape.modes import AUTOCAST, shared, state, unrecorded
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor
+from ...tape.valueless import Valueless
 from ..kinds import F4, F8, check_kind, check_parameters, wide_or_none
 from .layer_norm import moments
 
@@ -65,38 +66,62 @@ def _scale_shift(xp, x, scale, shift):
     return x * scale + shift
 
 
-def _batch_norm(
-    xp, input, weight=None, bias=None, running_mean: Any = None, running_var: Any = None, *, training, eps, box,
-):  # fmt: skip
-    how = (weight, bias, running_mean, running_var, training, eps, box)
-    return batch_norm_by(_channel_moments, _scale_shift, xp, input, *how)
+class Statistics(list):
+    """What batch_norm in training leaves for running statistics: mean, biased variance, number of values of a channel.
+
+    A kernel may move the running statistics itself while it has those of the batch: it asks for their memory
+    (`offered`), says that it will write there (`taken`), and does so.
+    """
+
+    __slots__ = ("momentum", "moved", "running")
+
+    def __init__(self, running: tuple, momentum: float):
+        super().__init__()
+        self.running, self.momentum, self.moved = running, momentum, False
+
+    def offered(self) -> tuple | None:
+        """The raw arrays of the running mean and variance; None where they are not to be written, or not like that."""
+        arrays = tuple([t._array for t in self.running])
+        if self.moved or shared.batches or not isinstance(self.momentum, (float, int)):
+            return None
+        return None if any([isinstance(a, Valueless) for a in arrays]) else arrays
+
+    def taken(self) -> None:
+        """To be called before a kernel that moves what was offered."""
+        for tensor in self.running:
+            before_write(tensor)
+        self.moved = True
 
 
-def batch_norm_by(
-    moments, scale_shift, xp, input, weight, bias, running_mean: Any, running_var: Any, training, eps, box,
-):  # fmt: skip
-    """batch_norm, in float32 for half types; moments, scale_shift: as `_channel_moments` and `_scale_shift`."""
-    d = input.dtype
-    if d is not F4 and d is not F8:
-        check_kind(input, "batch_norm")
-    for p in (weight, bias, running_mean, running_var):
-        if p is not None and p.dtype is not d:
-            check_parameters(input, weight, bias, running_mean, running_var)
-            break
-    if d is not F4 and d is not F8:
-        input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
-    x = as_channels(input)
-    if training:
-        mean, var = moments(xp, x)
-        if box is not None:
-            box[:] = mean, var, x.size // x.shape[1]
-    else:
-        mean, var = (a.astype(x.dtype, copy=False) for a in (running_mean, running_var))
-    rstd = 1 / xp.sqrt(var + eps)
-    scale = rstd if weight is None else rstd * weight
-    shift = -mean * scale if bias is None else bias - mean * scale
-    out = like_channels(scale_shift(xp, x, scale, shift), input)
-    return out.astype(d, copy=False), mean, rstd
+def batch_norm_by(moments, scale_shift):
+    """The forward function of batch_norm, in float32 for half types; moments, scale_shift: as above."""
+
+    def forward(
+        xp, input, weight=None, bias=None, running_mean: Any = None, running_var: Any = None, *, training, eps, box,
+    ):  # fmt: skip
+        d = input.dtype
+        if d is not F4 and d is not F8:
+            check_kind(input, "batch_norm")
+        for p in (weight, bias, running_mean, running_var):
+            if p is not None and p.dtype is not d:
+                check_parameters(input, weight, bias, running_mean, running_var)
+                break
+        if d is not F4 and d is not F8:
+            input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
+        x = as_channels(input)
+        if training:
+            mean, var = moments(xp, x)
+            if box is not None:
+                box[:] = mean, var, x.size // x.shape[1]
+        else:
+            mean, var = (a.astype(x.dtype, copy=False) for a in (running_mean, running_var))
+        rstd = 1 / xp.sqrt(var + eps)
+        scale = rstd if weight is None else rstd * weight
+        shift = -mean * scale if bias is None else bias - mean * scale
+        out = like_channels(scale_shift(xp, x, scale, shift), input)
+        return out.astype(d, copy=False), mean, rstd
+
+    return forward
 
 
 def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
@@ -116,7 +141,8 @@ def _batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
         dw = F.sum(g * xhat, dims, False)
     if needs[2]:
         db = F.sum(g, dims, False)
-    return (*map(F.in_dtype_of, (dx, dw, db), (input, weight, weight)), None, None)
+    like = input if weight is None else weight  # a bias may come alone
+    return (*map(F.in_dtype_of, (dx, dw, db), (input, like, like)), None, None)
 
 
 def _channel_mean(F, input, running_mean, training):
@@ -147,7 +173,7 @@ def _batch_norm_samples(t):
 
 
 batch_norm_op = declare(
-    "native_batch_norm", _batch_norm,
+    "native_batch_norm", batch_norm_by(_channel_moments, _scale_shift),
     implementations="cudnn_batch_norm miopen_batch_norm", promote="free", vjp=_batch_norm_vjp, dependent="input weight",
     channels_last="input",
     hidden={"result1": _channel_mean, "result2": _channel_rstd}, samples=_batch_norm_samples,
@@ -243,13 +269,17 @@ def _normalized(input, running_mean, running_var, weight, bias, training, moment
             check_kind(input._array, "batch_norm")
             given = (weight, bias, running_mean, running_var)
             check_parameters(input._array, *(None if t is None else t._array for t in given))
-    box: list | None = [] if training and running_mean is not None else None
+    running = running_mean, running_var
+    box = Statistics(running, momentum) if training and running_mean is not None else None
     if not training:
         return batch_norm_op.call(input, weight, bias, running_mean, running_var, False, eps, None)
     out = batch_norm_op.call(input, weight, bias, None, None, True, eps, box)
-    if box is not None and not follows_inside(input, (running_mean, running_var), False, momentum):
+    if box is not None and box.moved:
+        for statistic in running:
+            bump(statistic)
+    elif box is not None and not follows_inside(input, running, False, momentum):
         mean, var, count = box
-        update_running(running_mean, running_var, mean, var, count, momentum)
+        unrecorded(update_running, running_mean, running_var, mean, var, count, momentum)
     return out
 
 

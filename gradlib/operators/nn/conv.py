@@ -9,9 +9,9 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
-from ..kinds import is_half, kind_name
+from ..kinds import is_half, unsupported
 from ..shape.pad import pad
-from .windows import out_size, taps
+from .windows import inside, out_sizes, taps, zero_padded
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -24,22 +24,8 @@ def _wide(xp, *arrays):
     if d.kind in "iu":
         return arrays
     if not is_half(arrays[0]):
-        raise NotImplementedError(
-            f"\"slow_conv2d_cpu\" not implemented for '{kind_name(arrays[0])}'"
-        )
+        raise unsupported("slow_conv2d_cpu", arrays[0])
     return tuple(xp.wide(a) if a is not None else None for a in arrays)
-
-
-def _padded(xp, x, padding):
-    """`x` with zeros around it."""
-    if not any(padding):
-        return x
-    space = x.shape[2:]
-    out = xp.zeros(
-        (*x.shape[:2], *[s + 2 * p for s, p in zip(space, padding, strict=True)]), x.dtype
-    )
-    out[(..., *[slice(p, p + s) for s, p in zip(space, padding, strict=True)])] = x
-    return out
 
 
 def _grouped(x, groups: int):
@@ -56,22 +42,20 @@ def _by_tap(w, groups: int):
 def _forward(xp, x, w, bias, stride, padding, dilation, groups):
     """The convolution (cross-correlation) of x with w: a product for each tap of the kernel, added up."""
     n, kernel, o = x.shape[0], w.shape[2:], w.shape[0]
-    out = tuple(
-        out_size(*a) for a in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
-    )
-    source = _padded(xp, x, padding)
+    out = out_sizes(x.shape[2:], kernel, stride, padding, dilation)
+    source = zero_padded(xp, x, padding)
     total = xp.zeros((groups, o // groups, n * math.prod(out)), x.dtype)
     for matrix, tap in zip(_by_tap(w, groups), taps(kernel, out, stride, dilation), strict=True):
-        total += xp.matmul(matrix, _grouped(source[tap], groups))
+        total += xp.convolution_product(matrix, _grouped(source[tap], groups))
     result = xp.ascontiguousarray(total.reshape(o, n, *out).swapaxes(0, 1))
     return result if bias is None else result + bias.reshape((-1,) + (1,) * len(out))
 
 
 def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     """The gradient of w."""
-    source, gradient = _padded(xp, x, padding), _grouped(g, groups)
+    source, gradient = zero_padded(xp, x, padding), _grouped(g, groups)
     parts = [
-        xp.matmul(gradient, _grouped(source[tap], groups).swapaxes(1, 2))
+        xp.convolution_product(gradient, _grouped(source[tap], groups).swapaxes(1, 2))
         for tap in taps(kernel, g.shape[2:], stride, dilation)
     ]
     return xp.stack(parts, -1).reshape(g.shape[1], x.shape[1] // groups, *kernel)
@@ -86,58 +70,44 @@ def _grad_input(xp, g, w, space, stride, padding, dilation, groups):
     ]
     total, gradient = xp.zeros((n, c, *reach), g.dtype), _grouped(g, groups)
     for matrix, tap in zip(_by_tap(w, groups), taps(kernel, out, stride, dilation), strict=True):
-        part = xp.matmul(matrix.swapaxes(1, 2), gradient)
+        part = xp.convolution_product(matrix.swapaxes(1, 2), gradient)
         total[tap] += part.reshape(c, n, *out).swapaxes(0, 1)
-    inner = (..., *[slice(p, p + s) for s, p in zip(space, padding, strict=True)])
-    return xp.ascontiguousarray(total[inner])
+    return xp.ascontiguousarray(total[inside(space, padding)])
 
 
-def _convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
-    how = (stride, padding, dilation, groups)
-    return convolution_by(_forward, xp, input, weight, bias, *how)
+def convolutions_by(forward, grad_input, grad_weight) -> tuple:
+    """The forward functions of the convolution, of its gradients by input and weight, and of the transposed one.
+
+    They compute half types in float32; forward, grad_input, grad_weight: as the three above.
+    """
+
+    def convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
+        how = (stride, padding, dilation, groups)
+        return forward(xp, *_wide(xp, input, weight, bias), *how).astype(input.dtype, copy=False)
+
+    def of_input(xp, grad, weight, *, space, stride, padding, dilation, groups):
+        how = (space, stride, padding, dilation, groups)
+        return grad_input(xp, *_wide(xp, grad, weight), *how).astype(grad.dtype, copy=False)
+
+    def of_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):
+        how = (kernel_size, stride, padding, dilation, groups)
+        return grad_weight(xp, *_wide(xp, input, grad), *how).astype(grad.dtype, copy=False)
+
+    def transposed(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
+        x, w, b = _wide(xp, input, weight, bias)
+        if input.dtype.kind in "iu" and input.dtype.itemsize < 8:
+            raise unsupported("slow_conv_transpose2d_out_cpu", input)
+        out = grad_input(xp, x, w, space, stride, padding, dilation, groups)
+        if b is not None:
+            out += b.reshape((-1,) + (1,) * len(space))
+        return out.astype(input.dtype, copy=False)
+
+    return convolution, of_input, of_weight, transposed
 
 
-def convolution_by(kernel, xp, input, weight, bias, *how):
-    """The convolution, in float32 for half types; kernel: as `_forward`."""
-    return kernel(xp, *_wide(xp, input, weight, bias), *how).astype(input.dtype, copy=False)
-
-
-def _conv_grad_input(xp, grad, weight, *, space, stride, padding, dilation, groups):
-    how = (space, stride, padding, dilation, groups)
-    return grad_input_by(_grad_input, xp, grad, weight, *how)
-
-
-def grad_input_by(kernel, xp, grad, weight, *how):
-    """The gradient of the input, in float32 for half types; kernel: as `_grad_input`."""
-    return kernel(xp, *_wide(xp, grad, weight), *how).astype(grad.dtype, copy=False)
-
-
-def _conv_grad_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):
-    how = (kernel_size, stride, padding, dilation, groups)
-    return grad_weight_by(_grad_weight, xp, input, grad, *how)
-
-
-def grad_weight_by(kernel, xp, input, grad, *how):
-    """The gradient of the weight, in float32 for half types; kernel: as `_grad_weight`."""
-    return kernel(xp, *_wide(xp, input, grad), *how).astype(grad.dtype, copy=False)
-
-
-def _conv_transpose(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
-    how = (space, stride, padding, dilation, groups)
-    return transpose_by(_grad_input, xp, input, weight, bias, *how)
-
-
-def transpose_by(kernel, xp, input, weight, bias, space, *how):
-    """The transposed convolution, in float32 for half types; kernel: as `_grad_input`."""
-    x, w, b = _wide(xp, input, weight, bias)
-    if input.dtype.kind in "iu" and input.dtype.itemsize < 8:
-        raise NotImplementedError(
-            f"\"slow_conv_transpose2d_out_cpu\" not implemented for '{kind_name(input)}'"
-        )
-    out = kernel(xp, x, w, space, *how)
-    if b is not None:
-        out += b.reshape((-1,) + (1,) * len(space))
-    return out.astype(input.dtype, copy=False)
+_convolution, _conv_grad_input, _conv_grad_weight, _conv_transpose = convolutions_by(
+    _forward, _grad_input, _grad_weight
+)
 
 
 def _bias_grad(F, g):
@@ -216,6 +186,7 @@ convolution_op = declare(
         (t(0, 3, 7), t(4, 3, 3), t(4), (2,), (1,), (1,), 1),
     ],
     batch="convolution",
+    aten="(input, weight, bias, stride, padding, dilation, =False, =[], groups)",
 )
 conv_grad_input_op = declare(
     "conv_grad_input",
@@ -280,6 +251,9 @@ conv_transpose_op = declare(
     ],
     batch="convolution",
 )  # fmt: skip
+
+
+CONVOLUTIONS = convolution_op, conv_grad_input_op, conv_grad_weight_op, conv_transpose_op
 
 
 # -- public ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ...op.declare import declare
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
-from ..kinds import F4, floating, raw
+from ..kinds import F4, floating, raw, same_dtype
 from .loss import reduction_number
 from .softmax import log_softmax_op
 
@@ -170,9 +170,7 @@ declare(
     grad=lambda F, g, target, weight, reduction, ignore_index: F.nll_loss_op(
         g, target, weight, reduction, ignore_index
     ),
-    jvp=lambda F, grad_t, target, weight, shape, reduction, ignore_index: F.nll_loss_grad(
-        grad_t, target, weight, shape, reduction, ignore_index
-    ),
+    jvp="linear",
     samples=_nll_grad_samples,
     batch="nll_loss_grad",
 )
@@ -187,20 +185,19 @@ def _log_sums(xp, rows):
     return top, xp.log(xp.exp(rows - top[:, None]).sum(axis=1))
 
 
-@partial(floating, refused="log_softmax_lastdim_kernel_impl")
-def _cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
-    return cross_entropy_by(_log_sums, xp, self, target, weight, reduction, ignore_index)
+def cross_entropy_by(log_sums):
+    """The forward function for scores of more than two bytes, with what gradients use; log_sums: as `_log_sums`."""
 
+    def forward(xp, self, target, weight=None, *, reduction, ignore_index):
+        rows = classes_last(self)
+        n, width = rows.shape
+        classes, weights, kept = class_rows(xp, target, weight, width, ignore_index, rows.dtype)
+        top, logs = log_sums(xp, rows)
+        # in this order the difference of large scores is exact
+        losses = logs - (rows[xp.arange(n), classes] - top)
+        return _reduced(xp, losses, weights, kept, reduction, target.shape), top, logs
 
-def cross_entropy_by(log_sums, xp, self, target, weight, reduction, ignore_index):
-    """The loss of scores of more than two bytes, and what gradients use; log_sums: as `_log_sums`."""
-    rows = classes_last(self)
-    n, width = rows.shape
-    classes, weights, kept = class_rows(xp, target, weight, width, ignore_index, rows.dtype)
-    top, logs = log_sums(xp, rows)
-    # in this order the difference of large scores is exact
-    losses = logs - (rows[xp.arange(n), classes] - top)
-    return _reduced(xp, losses, weights, kept, reduction, target.shape), top, logs
+    return forward
 
 
 def _cross_entropy_grad(F, g, self, target, weight, reduction, ignore_index):
@@ -227,7 +224,7 @@ def _cross_entropy_grad(F, g, self, target, weight, reduction, ignore_index):
 
 
 cross_entropy_op = declare(
-    "cross_entropy_op", _cross_entropy,
+    "cross_entropy_op", floating(cross_entropy_by(_log_sums), refused="log_softmax_lastdim_kernel_impl"),
     autocast="float32", public="cross_entropy_loss", promote="free", node="NllLossBackward0",
     hidden={"result1": None, "result2": None},  # only overlays use them
     self=_cross_entropy_grad, samples=lambda t: _class_samples(t, (-100,)),
@@ -260,16 +257,14 @@ def _check_classes(input: Tensor, target: Tensor, weight, name: str) -> None:
         raise RuntimeError(f"Expected target size {list(expected)}, got {list(found)}")
     kind = target.dtype
     if kind is not dtypes.int64 and (kind is not dtypes.uint8 or ndim > 2):
-        given = kind.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
             "expected scalar type Long but found Byte"
             if kind is dtypes.uint8
-            else f"expected target dtype to be Long or Byte, but got {given}"
+            else f"expected target dtype to be Long or Byte, but got {kind.scalar_type}"
         )
     classes = shape[0] if ndim == 1 else shape[1]
-    if weight is not None and weight.dtype is not input.dtype:
-        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (input, weight))
-        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
+    if weight is not None:
+        same_dtype(input, weight)
     if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all or no classes"

@@ -14,8 +14,9 @@ from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.device import CPU, beside, beside_first
 from ...tape.layout import in_order
-from ...tape.modes import shared
+from ...tape.modes import shared, unrecorded
 from ...tape.tensor import Tensor
+from ..create.filled import asked
 from ..random.draw import draw_for, rng_of
 
 ALPHA = 1.7580993408473766  # scale * alpha of selu: what a unit saturates at, with the sign changed
@@ -81,7 +82,7 @@ def _check(p: float, kind: type[Exception] = ValueError) -> None:
 def _check_scaled(input: Tensor, kind: str = "") -> None:
     """RuntimeError if `input` cannot hold what is left after scaling."""
     if input.dtype.category < dtypes.FLOATING:
-        kind = kind or input.dtype.tensor_type.removesuffix("Tensor")
+        kind = kind or input.dtype.scalar_type
         raise RuntimeError(f"result type Float can't be cast to the desired output type {kind}")
 
 
@@ -97,8 +98,8 @@ def _run(input: Tensor, shape, p: float, in_place: bool):
         scale = 1.0 / (1.0 - p)
         if shared.batches:
             return _masked_by(input, _mask_of(shape, p, input.device), scale, in_place)
-        mask = keep_mask(shape, p, input.device)
-    if array.__class__ is not np.ndarray:
+        mask = unrecorded(keep_mask, shape, p, input.device)
+    if array.__class__ is not np.ndarray and not asked(input):
         mask = backend_of(array).asarray(mask)
     return _masked_by(input, Tensor._make(mask), scale, in_place)
 

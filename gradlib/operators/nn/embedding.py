@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 
-from ...op.declare import declare
+from ...op.declare import Op, declare
 from ...op.expose import function
-from ...op.formulas import formula_function
+from ...op.formulas import formula_function, register
 from ...op.vmap import each_entry
 from ...tape import dtypes
 from ...tape.arrays import backend_of
@@ -17,6 +17,7 @@ from ...tape.device import beside_first
 from ...tape.errors import check_room
 from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
+from ...tape.sparse import COO, Pattern
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor, to_host
 from ..create.filled import wrap_like
@@ -67,6 +68,21 @@ def _embedding_grad(xp, grad, indices, *, rows):
 
 
 @formula_function()
+def embedding_rows(F, g, indices, shape, padding_idx, scale_grad_by_freq):
+    """The gradient of a table as a sparse tensor: a row of values for each index, uncoalesced."""
+    flat = raw(indices).reshape(-1)
+    values = F.row_scaled(g, indices, shape[0], -1, scale_grad_by_freq)
+    values = F.reshape(values, (flat.shape[0], *shape[1:]))
+    if padding_idx >= 0:
+        kept = backend_of(flat).nonzero(flat != padding_idx)[0]
+        if kept.shape[0] < flat.shape[0]:
+            flat = flat[kept]
+            values = F.index_select(values, kept if values is raw(values) else wrap_like(kept), 0)
+    places = flat.astype(np.int64)[None]
+    return F.sparse_from(values, Pattern(COO, tuple(shape), places, flat.shape[0] < 2))
+
+
+@formula_function()
 def row_scaled(F, g, indices, rows, padding_idx, scale_grad_by_freq):
     """The gradient of each looked-up row: none for the padding index, divided by the frequency if so asked."""
     if padding_idx < 0 and not scale_grad_by_freq:
@@ -103,6 +119,7 @@ def _grad_samples(t):
 
 embedding_op = declare(
     "embedding_op", _embedding, public="embedding", promote="free", node="EmbeddingBackward0", complex=True,
+    aten="(weight, indices)",
     weight=lambda F, g, indices, weight_shape, padding_idx, scale_grad_by_freq: F.embedding_grad(
         F.row_scaled(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq), indices, weight_shape[0]
     ),
@@ -110,11 +127,22 @@ embedding_op = declare(
     samples=_samples,
     batch="embedding",
 )  # fmt: skip
+# not among the declared ops: no generated test knows sparse gradients; see tests/sparse
+sparse_embedding_op = Op(
+    "sparse_embedding_op", _embedding, public="embedding", promote="free", node="EmbeddingBackward0", complex=True,
+    aten="(weight, indices)",
+    weight=lambda F, g, indices, weight_shape, padding_idx, scale_grad_by_freq: F.embedding_rows(
+        g, indices, weight_shape, padding_idx, scale_grad_by_freq
+    ),
+    jvp=lambda F, weight_t, indices, padding_idx, scale_grad_by_freq: F.embedding_op(weight_t, indices, -1, False),
+    batch="embedding",
+)  # fmt: skip
+register(sparse_embedding_op)
 embedding_grad_op = declare(
     "embedding_grad", _embedding_grad, public="embedding_dense_backward",
     promote="free", node="EmbeddingDenseBackwardBackward0", complex=True,
     grad=lambda F, g, indices: F.embedding_op(g, indices, -1, False),
-    jvp=lambda F, grad_t, indices, rows: F.embedding_grad(grad_t, indices, rows),
+    jvp="linear",
     samples=_grad_samples,
 )  # fmt: skip
 
@@ -128,9 +156,8 @@ def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
     if raw(indices).dtype.kind != "i" or raw(indices).dtype.itemsize < 4:
         raise _index_error(2, raw(indices))
     if not (weight.is_floating_point() or weight.is_complex()):
-        kind = weight.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"norm(): input dtype should be either floating point or complex. Got {kind} instead."
+            f"norm(): input dtype should be either floating point or complex. Got {weight.dtype.scalar_type} instead."
         )
     array, used = weight._array, np.unique(raw(indices).reshape(-1))
     rows = array[used]
@@ -162,7 +189,7 @@ def embedding(
         max_norm: rows in use are first scaled down to this norm, in place.
         norm_type: the order of that norm.
         scale_grad_by_freq: whether gradients are divided by how often a row occurs.
-        sparse: without effect: the gradient is dense.
+        sparse: whether the gradient of `weight` is a sparse tensor, of the rows in use alone.
 
     Returns:
         A tensor (..., d).
@@ -181,7 +208,8 @@ def embedding(
     padding = -1 if padding_idx is None else _padding(padding_idx, weight._array.shape[0])
     if max_norm is not None:
         _renorm(weight, input, max_norm, norm_type)
-    return embedding_op.call(weight, input, padding, scale_grad_by_freq)
+    op = sparse_embedding_op if sparse else embedding_op
+    return op.call(weight, input, padding, scale_grad_by_freq)
 
 
 @function("embedding")
@@ -193,7 +221,7 @@ def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False,
         indices: an integer tensor (...), each in [0, n).
         padding_idx: a row that gets no gradient; none if negative.
         scale_grad_by_freq: whether the gradient of a row is divided by how often it is named.
-        sparse: without effect: the gradient is dense.
+        sparse: whether the gradient of `weight` is a sparse tensor, of the rows in use alone.
 
     Returns:
         A tensor (..., d).
@@ -208,7 +236,13 @@ def _embedding_public(weight, indices, padding_idx=-1, scale_grad_by_freq=False,
                 [3., 4.]])
     """
     return embedding(
-        indices, weight, padding_idx if padding_idx >= 0 else None, None, 2.0, scale_grad_by_freq
+        indices,
+        weight,
+        padding_idx if padding_idx >= 0 else None,
+        None,
+        2.0,
+        scale_grad_by_freq,
+        sparse,
     )
 
 
@@ -268,11 +302,12 @@ def _bag_numbers(input, offsets, include_last_offset: bool):
     return np.searchsorted(starts[:count], positions, side="right") - 1, count
 
 
-def _other_shape(per_sample_weights, input) -> ValueError:
-    return ValueError(
-        f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
-        f"shape as the input ({input.shape})"
-    )
+def _check_weights(per_sample_weights, input) -> None:
+    if per_sample_weights is not None and per_sample_weights.size() != input.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
+            f"same shape as the input ({input.shape})"
+        )
 
 
 @each_entry
@@ -290,7 +325,7 @@ def embedding_bag(
         norm_type: the order of that norm.
         scale_grad_by_freq: whether gradients are divided by how often a row occurs.
         mode: "sum", "mean" or "max".
-        sparse: without effect: the gradient is dense.
+        sparse: whether the gradient of `weight` is a sparse tensor, of the rows in use alone.
         per_sample_weights: a factor for each index (mode "sum").
         include_last_offset: whether `offsets` ends with the end of the last bag.
         padding_idx: an index that counts for nothing.
@@ -323,8 +358,7 @@ def embedding_bag(
             )
         count, length = input.shape
         bags = np.repeat(np.arange(count), length)
-        if per_sample_weights is not None and per_sample_weights.size() != input.size():
-            raise _other_shape(per_sample_weights, input)
+        _check_weights(per_sample_weights, input)
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
@@ -333,8 +367,7 @@ def embedding_bag(
             raise ValueError("offsets has to be a 1D Tensor but got None")
         host_reads("embedding_bag", offsets)
         bags, count = _bag_numbers(input, offsets, include_last_offset)
-        if per_sample_weights is not None and per_sample_weights.size() != input.size():
-            raise _other_shape(per_sample_weights, input)
+        _check_weights(per_sample_weights, input)
         if len(bags) < input.shape[0]:
             input = input[: len(bags)]
             per_sample_weights = (
@@ -349,6 +382,8 @@ def embedding_bag(
             "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, "
             f"Float, Double; but got {weight.type()} instead (while checking arguments for embedding_bag)"
         )
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if per_sample_weights is not None and mode != "sum":
@@ -372,7 +407,7 @@ def embedding_bag(
         input = input[where]
         per_sample_weights = per_sample_weights[where] if per_sample_weights is not None else None
     try:
-        rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq)
+        rows = embedding(input, weight, None, None, 2.0, scale_grad_by_freq, sparse)
     except IndexError:
         at, wrong = next(
             (k, i) for k, i in enumerate(input.tolist()) if not 0 <= i < weight.shape[0]

@@ -16,7 +16,7 @@ from ...tape.arrays import backend_of
 from ...tape.device import beside_first
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
-from ..kinds import floating, raw
+from ..kinds import floating, raw, same_dtype
 
 INTERPOLATION = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 PADDING = {"zeros": 0, "border": 1, "reflection": 2}
@@ -135,6 +135,19 @@ def _cubic_taps(coordinates: list, space: tuple, padding: int, align_corners: bo
         yield places, weights[0][shifts[0]] * weights[1][shifts[1]]
 
 
+def _corners(align_corners: bool | None) -> bool:
+    """False, with a warning, where nothing is said."""
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
+            "1.3.0. Please specify "
+            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
+            stacklevel=3,
+        )
+        return False
+    return align_corners
+
+
 @beside_first
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Images at given places, between their elements.
@@ -167,14 +180,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
         )
-    if align_corners is None:
-        warnings.warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
-            "1.3.0. Please specify "
-            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
-            stacklevel=2,
-        )
-        align_corners = False
+    align_corners = _corners(align_corners)
     return grid_sampler(input, grid, INTERPOLATION[mode], PADDING[padding_mode], align_corners)
 
 
@@ -229,9 +235,8 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
         tensor([[[[2.]]]])
     """
     _check(input, grid, interpolation_mode)
-    if input.dtype is not grid.dtype and not state.bits & AUTOCAST:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, grid)]
-        raise RuntimeError("expected scalar type {} but found {}".format(*kinds))
+    if not state.bits & AUTOCAST:
+        same_dtype(input, grid)
     space, out = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
     n = len(space)
     points = grid.reshape(grid.shape[0], math.prod(out), n)
@@ -292,14 +297,7 @@ def affine_grid(theta, size, align_corners=None):
         tensor([[[[-1.,  0.],
                   [ 1.,  0.]]]])
     """
-    if align_corners is None:
-        warnings.warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
-            "1.3.0. Please specify "
-            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
-            stacklevel=2,
-        )
-        align_corners = False
+    align_corners = _corners(align_corners)
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     n = len(size) - 2

@@ -17,7 +17,7 @@ from ...op.expose import function
 from ...tape.arrays import backend_of
 from ...tape.errors import check_room
 from ...tape.tensor import Tensor
-from ..kinds import kind_name
+from ..kinds import unsupported
 from ..shape.pad import take_along_op
 
 # -- the operation -----------------------------------------------------------------------------------------------------
@@ -91,9 +91,7 @@ def _resize(xp, self, *, how):
     if self.dtype.kind not in "fV":
         if self.dtype == np.uint8 and how.bytes:
             return _resize_bytes(xp, self, how)
-        raise NotImplementedError(
-            f"\"compute_indices_weights\" not implemented for '{kind_name(self)}'"
-        )
+        raise unsupported("compute_indices_weights", self)
     x = old = xp.wide(self)
     first = x.ndim - len(how.matrices)
     for dim, table in enumerate(how.tables(xp, x.dtype), first):
@@ -421,9 +419,7 @@ def interpolate(
         )
     if mode in ("nearest", "nearest-exact") and n in (1, 2, 3):
         if array.dtype.kind in "iub" and array.dtype != np.uint8:
-            raise NotImplementedError(
-                f"\"compute_indices_weights_nearest\" not implemented for '{kind_name(array)}'"
-            )
+            raise unsupported("compute_indices_weights_nearest", array)
         return _nearest(input, sizes, scales, mode == "nearest-exact")
     olds = shape[2:]
     if mode == "area" and n in (1, 2, 3):
@@ -443,6 +439,13 @@ def interpolate(
     return _OPS[mode + "_aa" if antialias else mode].call(input, how)
 
 
+def _warn_of(name: str) -> None:
+    warnings.warn(
+        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=3,
+    )
+
+
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """``interpolate`` under an older name; deprecated.
 
@@ -459,10 +462,7 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
     Raises:
         ValueError: neither `size` nor `scale_factor` is given.
     """
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
-    )
+    _warn_of("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -480,10 +480,7 @@ def upsample_nearest(input, size=None, scale_factor=None):
     Raises:
         ValueError: neither `size` nor `scale_factor` is given.
     """
-    warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
-    )
+    _warn_of("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
 
 
@@ -501,10 +498,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     Raises:
         ValueError: neither `size` nor `scale_factor` is given.
     """
-    warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
-        stacklevel=2,
-    )
+    _warn_of("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 

@@ -10,7 +10,7 @@ import math
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes, modes
-from ..kinds import F4, F8, check_kind, check_parameters, is_half, wide_or_none
+from ..kinds import F4, F8, check_kind, check_parameters, is_half, unsupported, wide_or_none
 
 # -- layer_norm ------------------------------------------------------------------------------------------------------
 
@@ -28,33 +28,35 @@ def _rows(xp, x, weight, bias, eps):
     return out, mean, rstd
 
 
-def _layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
-    return layer_norm_by(_rows, xp, input, weight, bias, normalized_shape, eps)
+def layer_norm_by(kernel):
+    """The forward function of layer_norm, in float32 for half types; kernel: as `_rows`."""
 
+    def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+        d, shape = input.dtype, input.shape
+        if (weight is not None and weight.dtype is not d) or (
+            bias is not None and bias.dtype is not d
+        ):
+            check_parameters(input, weight, bias)
+        if d is not F4 and d is not F8:
+            check_kind(input, "LayerNormKernelImpl")
+            input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
+        outer = shape[: len(shape) - len(normalized_shape)]
+        stats = outer + (1,) * len(normalized_shape)
+        n = math.prod(normalized_shape)
+        if not input.size:
+            empty = xp.zeros(stats, input.dtype)
+            return input.astype(d), empty, empty
+        if weight is not None and weight.ndim > 1:
+            weight = weight.reshape(-1)
+        if bias is not None and bias.ndim > 1:
+            bias = bias.reshape(-1)
+        out, mean, rstd = kernel(xp, input.reshape(-1, n), weight, bias, eps)
+        out = out.reshape(shape)
+        if out.dtype is not d:
+            out = out.astype(d, copy=False)
+        return out, mean.reshape(stats), rstd.reshape(stats)
 
-def layer_norm_by(kernel, xp, input, weight, bias, normalized_shape, eps):
-    """layer_norm of checked arguments, in float32 for half types; kernel: as `_rows`."""
-    d, shape = input.dtype, input.shape
-    if (weight is not None and weight.dtype is not d) or (bias is not None and bias.dtype is not d):
-        check_parameters(input, weight, bias)
-    if d is not F4 and d is not F8:
-        check_kind(input, "LayerNormKernelImpl")
-        input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
-    outer = shape[: len(shape) - len(normalized_shape)]
-    stats = outer + (1,) * len(normalized_shape)
-    n = math.prod(normalized_shape)
-    if not input.size:
-        empty = xp.zeros(stats, input.dtype)
-        return input.astype(d), empty, empty
-    if weight is not None and weight.ndim > 1:
-        weight = weight.reshape(-1)
-    if bias is not None and bias.ndim > 1:
-        bias = bias.reshape(-1)
-    out, mean, rstd = kernel(xp, input.reshape(-1, n), weight, bias, eps)
-    out = out.reshape(shape)
-    if out.dtype is not d:
-        out = out.astype(d, copy=False)
-    return out, mean.reshape(stats), rstd.reshape(stats)
+    return forward
 
 
 def _layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
@@ -78,7 +80,7 @@ def _inner(input, normalized_shape):
 
 
 layer_norm_op = declare(
-    "native_layer_norm", _layer_norm,
+    "native_layer_norm", layer_norm_by(_rows),
     autocast="cuda:float32", promote="free", vjp=_layer_norm_vjp, dependent="input weight",
     hidden={
         "result1": lambda F, input, normalized_shape: F.mean(input, _inner(input, normalized_shape), True),
@@ -91,6 +93,7 @@ layer_norm_op = declare(
         (t(6), t(6), t(6), (6,), 1e-5), (t(0, 3), t(3), t(3), (3,), 1e-5),
     ],
     batch="layer_norm",
+    aten="(input, normalized_shape, weight, bias, eps)",
 )  # fmt: skip
 
 
@@ -186,22 +189,21 @@ def _squares(x):
     return (x * x).sum(axis=1, keepdims=True)
 
 
-def _rms_norm(xp, input, weight=None, *, normalized_shape, eps):
-    squares = lambda x: (x * x).sum(axis=1, keepdims=True)
-    return rms_norm_by(squares, xp, input, weight, normalized_shape, eps)
+def rms_norm_by(squares):
+    """The forward function of rms_norm, in float32 for half types; squares: as `_squares`."""
 
+    def forward(xp, input, weight=None, *, normalized_shape, eps):
+        d, shape = input.dtype, input.shape
+        n = math.prod(normalized_shape)
+        x = xp.wide(input).reshape(math.prod(shape[: len(shape) - len(normalized_shape)]), n)
+        rstd = 1 / xp.sqrt(squares(x) / max(x.shape[1], 1) + eps)
+        out = x * rstd
+        if weight is not None:
+            out *= xp.wide(weight).reshape(-1)
+        stats = shape[: len(shape) - len(normalized_shape)] + (1,) * len(normalized_shape)
+        return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
 
-def rms_norm_by(squares, xp, input, weight, normalized_shape, eps):
-    """rms_norm, in float32 for half types; squares: as `_squares`."""
-    d, shape = input.dtype, input.shape
-    n = math.prod(normalized_shape)
-    x = xp.wide(input).reshape(math.prod(shape[: len(shape) - len(normalized_shape)]), n)
-    rstd = 1 / xp.sqrt(squares(x) / max(x.shape[1], 1) + eps)
-    out = x * rstd
-    if weight is not None:
-        out *= xp.wide(weight).reshape(-1)
-    stats = shape[: len(shape) - len(normalized_shape)] + (1,) * len(normalized_shape)
-    return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
+    return forward
 
 
 def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
@@ -218,7 +220,7 @@ def _rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
 
 rms_norm_op = declare(
     "fused_rms_norm",
-    _rms_norm,
+    rms_norm_by(_squares),
     autocast="cuda:float32",
     public="_fused_rms_norm",
     dependent="input weight",
@@ -237,6 +239,7 @@ rms_norm_op = declare(
         (t(0, 3), t(3), (3,), 1e-5),
     ],
     batch="layer_norm",
+    aten="(input, normalized_shape, weight, eps)",
 )
 
 
@@ -262,8 +265,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     """
     shape = _normalized(input, normalized_shape, weight)
     if not (input.is_floating_point() or input.is_complex()):
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"rms_norm\" not implemented for '{kind}'")
+        raise unsupported("rms_norm", input)
     if eps is None:
         eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
     if input.is_complex():  # squares, not absolute values

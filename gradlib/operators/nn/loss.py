@@ -7,13 +7,14 @@ import math
 import warnings
 
 from ...op.declare import Op, declare
-from ...op.expose import PUBLIC, function, refuse_cast
+from ...op.expose import PUBLIC, function
+from ...op.inplace import check_cast
 from ...op.vmap import all_entries
 from ...tape import dtypes, modes
 from ...tape.modes import AUTOCAST, is_grad_enabled, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
-from ..kinds import floating, mixed_kinds
+from ..kinds import floating, mixed_kinds, unsupported
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -55,12 +56,14 @@ def number_of(name: str, reduction, position: int) -> int:
 def _reduce(xp, losses, reduction: int):
     if reduction == NONE:
         return losses
-    total = xp.add_up(losses, (), False)
-    return (
-        total / losses.size
-        if reduction == MEAN and losses.size
-        else total * (float("nan") if reduction == MEAN else 1)
-    )
+    return _total(xp.add_up(losses, (), False), losses.size, reduction)
+
+
+def _total(total, count: int, reduction: int):
+    """The sum of `count` losses, or their mean, which is nan where there is none."""
+    if reduction == MEAN and count:
+        return total / count
+    return total * (float("nan") if reduction == MEAN else 1)
 
 
 def _share(g, x, reduction: int):
@@ -185,12 +188,7 @@ def _mse(xp, self, target, *, reduction):
         difference *= difference
         return difference
     flat = difference.reshape(-1)
-    total = xp.sum_of_squares(flat)
-    return (
-        total / flat.size
-        if reduction == MEAN and flat.size
-        else total * (float("nan") if reduction == MEAN else 1)
-    )
+    return _total(xp.sum_of_squares(flat), flat.size, reduction)
 
 
 mse_op = declare(
@@ -349,7 +347,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target, "huber_loss")
-    refuse_cast(target, input)
+    check_cast(target.dtype, input.dtype)
     target = target.to(input.dtype)
     if weight is None:
         return huber_op.call(input, target, number, delta)
@@ -377,14 +375,6 @@ def _bce(xp, self, target):
     )
 
 
-def _bce_slope(F, x, y):
-    return (x - y) / F.clamp_number(x * (1.0 - x), 1e-12, None)
-
-
-def _bce_logits(xp, self, target):
-    return xp.in_pieces(_bce_logits_piece, self, target)
-
-
 def _bce_logits_piece(xp, self, target):
     """(1 - y) * x + max(-x, 0) + log(1 + exp(-|x|)): infinite x makes an infinite loss, not nan."""
     out = xp.log1p(xp.exp(-xp.absolute(self)))
@@ -396,13 +386,15 @@ def _bce_logits_piece(xp, self, target):
 
 
 bce_op = pointwise_loss(
-    "binary_cross_entropy", _bce, _bce_slope, refused="binary_cross_entropy",
+    "binary_cross_entropy", _bce, lambda F, x, y: (x - y) / F.clamp_number(x * (1.0 - x), 1e-12, None),
+    refused="binary_cross_entropy",
     autocast="cpu:float32 cuda:refuse", node="BinaryCrossEntropyBackward0", low=0.1, high=0.9,
     check=mixed_kinds,
     other=lambda F, x, y: F.log1p(-x) - F.log(x),
 )  # fmt: skip
 bce_logits_op = pointwise_loss(
-    "binary_cross_entropy_with_logits", _bce_logits, lambda F, x, y: F.sigmoid(x) - y, refused="log_sigmoid_cpu",
+    "binary_cross_entropy_with_logits", lambda xp, self, target: xp.in_pieces(_bce_logits_piece, self, target),
+    lambda F, x, y: F.sigmoid(x) - y, refused="log_sigmoid_cpu",
     autocast="float32", node="BinaryCrossEntropyWithLogitsBackward0", other=lambda F, x, y: -x,
 )  # fmt: skip
 soft_margin_op = pointwise_loss(
@@ -449,11 +441,7 @@ def binary_cross_entropy(
         return bce_op.call(input, target, number)
     losses = bce_op.call(input, target, NONE)
     common = dtypes.promote(losses.dtype, weight.dtype)
-    if not dtypes.can_cast(common, losses.dtype):
-        kinds = [d.tensor_type.removesuffix("Tensor") for d in (common, losses.dtype)]
-        raise RuntimeError(
-            "result type {} can't be cast to the desired output type {}".format(*kinds)
-        )
+    check_cast(common, losses.dtype)
     return reduced((losses * weight).to(losses.dtype), number)
 
 
@@ -464,10 +452,9 @@ def _bce_with_logits(input, target, weight, pos_weight, number):
         )
     here, there = input.dtype, target.dtype
     if here.category != dtypes.FLOATING:
-        kind = here.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"log_sigmoid_cpu\" not implemented for '{kind}'")
+        raise unsupported("log_sigmoid_cpu", here)
     if there.category != dtypes.FLOATING:
-        kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (input, target)]
+        kinds = [t.dtype.scalar_type for t in (input, target)]
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
             "operator instead."
@@ -557,7 +544,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
             raise RuntimeError(
                 f"output with shape {list(own)} doesn't match the broadcast shape {list(input.shape)}"
             )
-    refuse_cast(target, input)
+    check_cast(target.dtype, input.dtype)
     return soft_margin_op.call(input, target.to(input.dtype), number)
 
 

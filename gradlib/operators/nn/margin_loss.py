@@ -19,7 +19,7 @@ from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
 from ..elementwise.compare import where
-from ..kinds import floating, raw
+from ..kinds import floating, named, raw, same_dtype, unsupported
 from ..reduce.norm import pairwise_distance
 from .loss import MEAN, NONE, SUM, number_of, reduced, reduction_number
 
@@ -267,11 +267,9 @@ def triplet_margin_with_distance_loss(
 def _check_class_loss(kernel: str, x: Tensor, y: Tensor) -> None:
     """NotImplementedError for scores that are neither float32 nor float64, RuntimeError for targets not int64."""
     if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
-        kind = x.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind}'")
+        raise unsupported(kernel, x)
     if y.dtype is not dtypes.int64:
-        kind = y.dtype.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"expected scalar type Long but found {kind}")
+        raise RuntimeError(f"expected scalar type Long but found {named(y)}")
 
 
 def _above_zero(x: Tensor) -> Tensor:
@@ -320,9 +318,8 @@ def multi_margin_loss(
         )
     classes = x.shape[1]
     _check_class_loss("multi_margin_loss_cpu_kernel", x, y)
-    if weight is not None and weight.dtype is not x.dtype and not state.bits & AUTOCAST:
-        wanted, given = (t.dtype.tensor_type.removesuffix("Tensor") for t in (x, weight))
-        raise RuntimeError(f"expected scalar type {wanted} but found {given}")
+    if weight is not None and not state.bits & AUTOCAST:
+        same_dtype(x, weight)
     if y.numel() and not values_of(all_entries((y >= 0) & (y < classes)).all()):
         raise RuntimeError("target out of range")
     column = y.unsqueeze(1)
@@ -568,8 +565,7 @@ def ctc_loss(
     if not x.numel():
         raise RuntimeError("log_probs tensor must not be empty")
     if x.dtype not in (dtypes.float32, dtypes.float64) and not state.bits & AUTOCAST:
-        kind = x.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{kind}'")
+        raise unsupported("ctc_loss_cpu", x)
     lengths = _whole(input_lengths, "input_lengths")
     sizes = _whole(target_lengths, "target_lengths")
     labels = np.asarray(values_of(targets), int)

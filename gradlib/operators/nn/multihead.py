@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 
-from ...op.expose import PUBLIC, function
+from ...op.expose import PUBLIC, c_type, function
 from ...op.vmap import draws
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
-from ..linalg.matmul import c_name, linear_op
+from ..linalg.matmul import linear_op
 from ..random.draw import as_array, draw_for
 from ..shape.pad import pad
 from .attention import scaled_dot_product_attention
@@ -285,7 +285,7 @@ def bilinear(input1, input2, weight, bias=None):
     given = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
     given = {k: t for k, t in given.items() if t is not None}
     if len({t.dtype for t in given.values()}) > 1 and not state.bits & AUTOCAST:
-        found = ", ".join(f"{k}: {c_name(t)}" for k, t in given.items())
+        found = ", ".join(f"{k}: {c_type(t)}" for k, t in given.items())
         raise RuntimeError(f"All tensors must have the same dtype, got {found}")
     lead = input1.shape[:-1]
     a, b = input1.reshape(-1, input1.shape[-1]), input2.reshape(-1, input2.shape[-1])

@@ -21,29 +21,29 @@ def _group_moments(xp, x, eps):
     return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
 
 
-def _group_norm(xp, input, weight=None, bias=None, *, groups, eps):
-    return group_norm_by(_group_moments, xp, input, weight, bias, groups, eps)
+def group_norm_by(moments):
+    """The forward function of group_norm, in float32 for half types; moments: as `_group_moments`."""
 
+    def forward(xp, input, weight=None, bias=None, *, groups, eps):
+        d, shape = input.dtype, input.shape
+        check_parameters(input, weight, bias)
+        check_kind(input, "GroupNormKernelImpl")
+        n, c = shape[:2]
+        if not input.size:
+            empty = xp.zeros((n, groups), xp.wide(input).dtype)
+            return input.copy(), empty, empty
+        x = xp.wide(input).reshape(n, groups, -1)
+        mean, rstd = moments(xp, x, eps)
+        scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
+        if weight is not None:
+            scale = scale * xp.wide(weight)
+        shift = -middle * scale if bias is None else xp.wide(bias) - middle * scale
+        x = x.reshape(n, c, -1)
+        out = x * scale[:, :, None]
+        out += shift[:, :, None]
+        return out.reshape(shape).astype(d, copy=False), mean, rstd
 
-def group_norm_by(moments, xp, input, weight, bias, groups, eps):
-    """group_norm, in float32 for half types; moments: as `_group_moments`."""
-    d, shape = input.dtype, input.shape
-    check_parameters(input, weight, bias)
-    check_kind(input, "GroupNormKernelImpl")
-    n, c = shape[:2]
-    if not input.size:
-        empty = xp.zeros((n, groups), xp.wide(input).dtype)
-        return input.copy(), empty, empty
-    x = xp.wide(input).reshape(n, groups, -1)
-    mean, rstd = moments(xp, x, eps)
-    scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
-    if weight is not None:
-        scale = scale * xp.wide(weight)
-    shift = -middle * scale if bias is None else xp.wide(bias) - middle * scale
-    x = x.reshape(n, c, -1)
-    out = x * scale[:, :, None]
-    out += shift[:, :, None]
-    return out.reshape(shape).astype(d, copy=False), mean, rstd
+    return forward
 
 
 def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
@@ -61,7 +61,8 @@ def _group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
         dw = F.reshape(F.sum(gx * xhat, (0, 3), False), (c,))
     if needs[2]:
         db = F.reshape(F.sum(gx, (0, 3), False), (c,))
-    return tuple(map(F.in_dtype_of, (dx, dw, db), (input, weight, weight)))
+    like = input if weight is None else weight  # a bias may come alone
+    return tuple(map(F.in_dtype_of, (dx, dw, db), (input, like, like)))
 
 
 def _grouped(F, input, groups):
@@ -69,7 +70,7 @@ def _grouped(F, input, groups):
 
 
 group_norm_op = declare(
-    "native_group_norm", _group_norm,
+    "native_group_norm", group_norm_by(_group_moments),
     autocast="cuda:float32", promote="free", vjp=_group_norm_vjp, channels_last="input",
     hidden={
         "result1": lambda F, input, groups: F.mean(_grouped(F, input, groups), (2,), False),

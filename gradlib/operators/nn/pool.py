@@ -9,7 +9,7 @@ from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from ..kinds import is_half, kind_name, raw
+from ..kinds import is_half, raw, unsupported
 from .windows import maximum_of_windows, pick, put, windows
 
 # -- values at chosen positions: what maxima are made of ---------------------------------------------------------------
@@ -54,7 +54,7 @@ scatter_plane_op = declare(
     "scatter_plane", _scatter_plane, promote="free", channels_last="self",
     self=lambda F, g, index, shape: F.gather_plane(g, index, len(shape)),
     samples=lambda t: [(t(2, 3, 2), _index_samples(t)[0], (5,)), (t(2, 2, 2), _index_samples(t)[1], (2, 2))],
-    jvp=lambda F, self_t, index, shape: F.scatter_plane(self_t, index, shape),
+    jvp="linear",
     batch="leading",
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ def geometry(shape, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
     d = self.dtype
     if d.kind not in "fViu":
-        raise NotImplementedError(f"\"max_pool2d\" not implemented for '{kind_name(self)}'")
+        raise unsupported("max_pool2d", self)
     w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     best, taps = maximum_of_windows(xp, w, xp.wide(self) if is_half(self) else self)
     return best.astype(d, copy=False), taps
@@ -248,18 +248,10 @@ def _checked(name: str, n: int, shape, kernel_size, stride, padding, dilation, c
         pool_tuple(padding, n, "padding", name),
         pool_tuple(dilation, n, "dilation", name),
     )
-    if min(kernel) <= 0:
-        raise RuntimeError(
-            "kernel size should be greater than zero, but got " + _sizes("kernel", kernel)
-        )
-    if min(stride) <= 0:
-        raise RuntimeError(
-            "stride should be greater than zero, but got " + _sizes("stride", stride)
-        )
-    if min(dilation) <= 0:
-        raise RuntimeError(
-            "dilation should be greater than zero, but got " + _sizes("dilation", dilation)
-        )
+    for what, values in (("kernel size", kernel), ("stride", stride), ("dilation", dilation)):
+        if min(values) <= 0:
+            sizes = _sizes(what.split()[0], values)
+            raise RuntimeError(f"{what} should be greater than zero, but got {sizes}")
     for k, p, d in zip(kernel, padding, dilation, strict=True):
         if p < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
@@ -292,9 +284,7 @@ def _sizes(name: str, values) -> str:
 def _max(n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     name = f"max_pool{n}d"
     if n == 1 and not return_indices and input._array.dtype.kind in "iu":
-        raise NotImplementedError(
-            f"\"max_pool1d_impl\" not implemented for '{kind_name(input._array)}'"
-        )
+        raise unsupported("max_pool1d_impl", input._array)
     input, alone = pool_input(input, n, name)
     how = checked(
         name, n, input._array.shape[1:], kernel_size, stride, padding, dilation, ceil_mode

@@ -420,7 +420,7 @@ max_unpool_op = declare(
     "max_unpool", _unpool, autocast="cpu:float32", promote="free", node="MaxUnpool2DBackward0", samples=_unpool_samples,
     channels_last="self", channels_last_3d=False,
     self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
-    jvp=lambda F, self_t, indices, shape: F.max_unpool(self_t, indices, shape),
+    jvp="linear",
 )  # fmt: skip
 
 
@@ -430,7 +430,7 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
     stride = kernel if stride is None else pool_tuple(stride, n, "stride", name)
     padding = pool_tuple(padding, n, "padding", name)
     if indices.dtype is not dtypes.int64:
-        kind = indices.dtype.tensor_type.removesuffix("Tensor")
+        kind = indices.dtype.scalar_type
         found = f" but got: {kind}" if n < 3 else ""
         raise RuntimeError(f"elements in indices should be type int64{found}")
     if input.shape != indices.shape:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...op.declare import declare
 from ...op.expose import function, write_same
-from ..kinds import kind_name
+from ..kinds import unsupported
 from .pool import checked, geometry, pool_input, pool_tuple
 from .windows import spread_over_windows, sum_of_windows, windows
 
@@ -44,7 +44,7 @@ def _avg_pool(
     xp, self, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     if self.dtype.kind not in "fV" and not (self.dtype.kind == "i" and self.dtype.itemsize == 8):
-        raise NotImplementedError(f"\"avg_pool2d\" not implemented for '{kind_name(self)}'")
+        raise unsupported("avg_pool2d", self)
     w = geometry(self.shape, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
     total = sum_of_windows(xp, w, xp.wide(self))
     return _divide(xp, total, w, count_include_pad, divisor_override).astype(self.dtype, copy=False)
@@ -59,6 +59,8 @@ def _avg_pool_grad(
 
 
 def _declare_avg_pool(n: int):
+    wide = max(n, 2)  # a row is averaged as PyTorch averages an image
+
     def samples(t):
         one, two, three = (1,) * n, (2,) * n, (3,) * n
         return [(t(2, 2, *(4,) * n), two, two, (0,) * n, False, True, None),
@@ -82,7 +84,7 @@ def _declare_avg_pool(n: int):
         divisor_override,
     ):
         space = tuple(self_shape[len(self_shape) - n :])
-        op = getattr(F, f"avg_pool{n}d_grad")
+        op = getattr(F, f"avg_pool{wide}d_grad")
         return op(
             g, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
@@ -91,51 +93,23 @@ def _declare_avg_pool(n: int):
         op = getattr(F, f"avg_pool{n}d_op")
         return op(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
-    declare(
-        f"avg_pool{n}d_grad", _avg_pool_grad, public=f"avg_pool{n}d_backward",
-        self=forth, jvp="linear", samples=grad_samples,
-        channels_last="self", channels_last_3d=False, batch="planes",
-        node=f"AvgPool{n}DBackwardBackward0",
-    )  # fmt: skip
+    if n > 1:
+        declare(
+            f"avg_pool{n}d_grad", _avg_pool_grad, public=f"avg_pool{n}d_backward",
+            self=forth, jvp="linear", samples=grad_samples,
+            channels_last="self", channels_last_3d=False, batch="planes",
+            node=f"AvgPool{n}DBackwardBackward0",
+        )  # fmt: skip
     return declare(
-        f"avg_pool{n}d_op",
-        _avg_pool,
-        public=f"avg_pool{n}d",
-        autocast="cpu:float32" if n == 3 else "",
-        dependent="self",
-        channels_last="self",
-        channels_last_3d=False,
-        self=back,
-        jvp="linear",
-        batch="planes",
-        samples=samples,
-        node=f"AvgPool{n}DBackward0",
-    )
+        f"avg_pool{n}d_op", _avg_pool, public=f"avg_pool{n}d",
+        autocast="cpu:float32" if n == 3 else "", dependent="self",
+        channels_last="self" if n > 1 else "", channels_last_3d=False,
+        self=back, jvp="linear", batch="planes", samples=samples,
+        node=f"AvgPool{wide}DBackward0",
+    )  # fmt: skip
 
 
-AVG_POOL = {2: _declare_avg_pool(2), 3: _declare_avg_pool(3)}
-AVG_POOL[1] = declare(
-    "avg_pool1d_op",
-    _avg_pool,
-    public="avg_pool1d",
-    dependent="self",
-    jvp="linear",
-    node="AvgPool2DBackward0",
-    self=lambda F, g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: (
-        F.avg_pool2d_grad(
-            g,
-            tuple(self_shape[-1:]),
-            kernel_size,
-            stride,
-            padding,
-            ceil_mode,
-            count_include_pad,
-            divisor_override,
-        )
-    ),
-    samples=lambda t: [(t(2, 2, 4), (2,), (2,), (0,), False, True, None)],
-    batch="planes",
-)
+AVG_POOL = {n: _declare_avg_pool(n) for n in (2, 3, 1)}
 
 
 def _avg(n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):

@@ -8,7 +8,7 @@ from functools import partial
 from ...op.declare import declare
 from ...op.expose import function, write_same
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import floating, kind_name
+from ..kinds import floating, unsupported
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -18,9 +18,7 @@ def _refused(name: str, array, *, dim: int):
     if not array.size:
         return array.copy()
     last = "_lastdim" if dim >= array.ndim - 1 else ""
-    raise NotImplementedError(
-        f"\"{name}{last}_kernel_impl\" not implemented for '{kind_name(array)}'"
-    )
+    raise unsupported(f"{name}{last}_kernel_impl", array)
 
 
 @partial(floating, otherwise=partial(_refused, "softmax"))
@@ -82,6 +80,7 @@ softmax_op = declare(
     self=lambda F, g, result, dim: F.softmax_grad(g, result, dim),
     jvp=lambda F, self_t, result, dim: F.softmax_grad(self_t, result, dim),
     batch="same_rank",
+    aten="_softmax",
 )  # fmt: skip
 log_softmax_grad = declare(
     "log_softmax_grad", _log_softmax_grad, public="_log_softmax_backward_data",
@@ -96,6 +95,7 @@ log_softmax_op = declare(
     jvp=lambda F, self_t, result, dim: self_t
     - F.sum(self_t * F.exp(result), (dim,) if self_t.ndim else (), True),
     batch="same_rank",
+    aten="_log_softmax",
 )  # fmt: skip
 
 

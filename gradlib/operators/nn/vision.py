@@ -6,33 +6,19 @@ import math
 
 from ...op.declare import declare
 from ...op.expose import function
-from ..kinds import kind_name
+from ..kinds import refuse
 from .conv import ntuple
-from .windows import out_size
+from .windows import around, inside, out_sizes, taps, zero_padded
 
 # -- unfold and fold ---------------------------------------------------------------------------------------------------
 
 
 def _unfold(xp, self, *, kernel_size, dilation, padding, stride):
     """(N, C, H, W) to (N, C * prod(kernel), positions)."""
-    if self.dtype.kind in "iu":
-        raise NotImplementedError(f"\"im2col_out_cpu\" not implemented for '{kind_name(self)}'")
-    n, c, space = self.shape[0], self.shape[1], self.shape[2:]
-    out = tuple(
-        out_size(*a) for a in zip(space, kernel_size, stride, padding, dilation, strict=True)
-    )
-    source = self
-    if any(padding):
-        source = xp.zeros(
-            (n, c, *[s + 2 * p for s, p in zip(space, padding, strict=True)]), self.dtype
-        )
-        source[
-            (
-                slice(None),
-                slice(None),
-                *[slice(p, p + s) for p, s in zip(padding, space, strict=True)],
-            )
-        ] = self
+    refuse("im2col_out_cpu", self, "iu")
+    n, c = self.shape[:2]
+    out = out_sizes(self.shape[2:], kernel_size, stride, padding, dilation)
+    source = zero_padded(xp, self, padding)
     moves = source.strides
     view = xp.as_strided(
         source,
@@ -47,27 +33,14 @@ def _unfold(xp, self, *, kernel_size, dilation, padding, stride):
 
 def _fold(xp, self, *, output_size, kernel_size, dilation, padding, stride):
     """The transpose of `_unfold`: columns added where they came from."""
-    if self.dtype.kind in "iu":
-        raise NotImplementedError(f"\"col2im_out_cpu\" not implemented for '{kind_name(self)}'")
-    n, taps = self.shape[0], math.prod(kernel_size)
-    c = self.shape[1] // taps
-    out = tuple(
-        out_size(*a) for a in zip(output_size, kernel_size, stride, padding, dilation, strict=True)
-    )
-    parts = self.reshape(n, c, *kernel_size, *out)
-    total = xp.zeros(
-        (n, c, *[s + 2 * p for s, p in zip(output_size, padding, strict=True)]), self.dtype
-    )
-    kh, kw = kernel_size
-    for i in range(kh):
-        for j in range(kw):
-            window = tuple(
-                slice(t * d, t * d + (m - 1) * s + 1, s)
-                for t, d, m, s in zip((i, j), dilation, out, stride, strict=True)
-            )
-            total[(slice(None), slice(None), *window)] += parts[:, :, i, j]
-    inner = tuple(slice(p, p + s) for p, s in zip(padding, output_size, strict=True))
-    return total[(slice(None), slice(None), *inner)].copy()
+    refuse("col2im_out_cpu", self, "iu")
+    n, k = self.shape[0], math.prod(kernel_size)
+    c, out = self.shape[1] // k, out_sizes(output_size, kernel_size, stride, padding, dilation)
+    parts = self.reshape(n, c, k, *out)
+    total = xp.zeros((n, c, *around(output_size, padding)), self.dtype)
+    for i, tap in enumerate(taps(kernel_size, out, stride, dilation)):
+        total[tap] += parts[:, :, i]
+    return total[inside(output_size, padding)].copy()
 
 
 im2col_op = declare(
@@ -134,12 +107,13 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     how = _pairs(kernel_size, dilation, padding, stride)
     alone = input.dim() == 3
     x = input.unsqueeze(0) if alone else input
-    out = tuple(out_size(s, k, st, p, d) for s, k, d, p, st in zip(x.shape[2:], *how, strict=True))
+    kernel, dilation, padding, stride = how
+    out = out_sizes(x.shape[2:], kernel, stride, padding, dilation)
     if min(out) < 1:
         raise RuntimeError(
             f"Given input with spatial size ({', '.join(map(str, x.shape[2:]))}), "
-            f"kernel_size={how[0]}, dilation={how[1]}, "
-            f"padding={how[2]}, stride={how[3]}, calculated shape of the array of sliding blocks as "
+            f"kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, stride={stride}, calculated shape of the array of sliding blocks as "
             f"({', '.join(map(str, out))}), but its components must be at least one."
         )
     out = im2col_op.call(x, *how)
@@ -184,7 +158,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
             f"input.size(1)={x.shape[1]} and kernel_size={kernel}."
         )
-    blocks = [out_size(s, k, st, p, d) for s, k, d, p, st in zip(output_size, *how, strict=True)]
+    blocks = out_sizes(output_size, kernel, stride, padding, dilation)
     if x.shape[2] != math.prod(blocks):
         raise RuntimeError(
             f"Given output_size={output_size}, kernel_size={kernel}, dilation={dilation}, "

@@ -12,9 +12,30 @@ from itertools import product
 import numpy as np
 
 
-def out_size(size: int, k: int, stride: int, padding: int, dilation: int) -> int:
-    """Positions of a window along one dimension."""
-    return (size + 2 * padding - dilation * (k - 1) - 1) // stride + 1
+def out_sizes(space, kernel, stride, padding, dilation) -> tuple:
+    """Positions of a window along each dimension."""
+    lengths = zip(space, kernel, stride, padding, dilation, strict=True)
+    return tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in lengths])
+
+
+def around(space, padding) -> tuple:
+    """The size of an array with padding on both sides."""
+    return tuple([n + 2 * p for n, p in zip(space, padding, strict=True)])
+
+
+def inside(space, padding) -> tuple:
+    """The index of what padding lies around, in the last dimensions."""
+    return (..., *[slice(p, p + n) for n, p in zip(space, padding, strict=True)])
+
+
+def zero_padded(xp, x, padding):
+    """`x` with zeros around it, of which the first two dimensions have none."""
+    if not any(padding):
+        return x
+    space = x.shape[2:]
+    out = xp.zeros((*x.shape[:2], *around(space, padding)), x.dtype)
+    out[inside(space, padding)] = x
+    return out
 
 
 def taps(kernel: tuple, out: tuple, stride: tuple, dilation: tuple) -> list[tuple]:
@@ -35,13 +56,8 @@ class Windows:
     """Where the windows of a pooling lie. All attributes are tuples over the spatial dimensions."""
 
     def __init__(self, space, kernel, stride, padding, dilation, ceil_mode):
-        self.space, self.kernel, self.stride, self.padding, self.dilation = (
-            space,
-            kernel,
-            stride,
-            padding,
-            dilation,
-        )
+        self.space, self.kernel, self.stride = space, kernel, stride
+        self.padding, self.dilation = padding, dilation
         out, size = [], []
         for n, k, s, p, d in zip(space, kernel, stride, padding, dilation, strict=True):
             reach = d * (k - 1) + 1
@@ -55,7 +71,7 @@ class Windows:
             size.append(max(n + p, (m - 1) * s + reach))
         self.out, self.size = tuple(out), tuple(size)
         self.taps = taps(kernel, tuple(out), stride, dilation)
-        self.inner = (..., *[slice(p, p + n) for p, n in zip(padding, space, strict=True)])
+        self.inner = inside(space, padding)
         self.padded = self.size != space
         self.disjoint = all(
             d == 1 and s >= k for k, s, d in zip(kernel, stride, dilation, strict=True)

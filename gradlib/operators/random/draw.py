@@ -15,19 +15,22 @@ from ...op.expose import PUBLIC, function, need_tensor, refuse_recording
 from ...op.plain_numbers import plain_number
 from ...op.vmap import all_entries, before_draw, draws
 from ...tape import dtypes, errors, handed
-from ...tape.arrays import backend_for, backend_of
+from ...tape.arrays import backend_for, backend_of, backend_on
 from ...tape.device import CPU, beside
 from ...tape.generator import default_generator
 from ...tape.interop import host_reads
-from ...tape.layout import contiguous_format, copy_in, in_order, preserve_format
+from ...tape.layout import check_layout, contiguous_format, copy_in, in_order, preserve_format
 from ...tape.lazy import raw_values
 from ...tape.modes import shared, state
 from ...tape.tensor import Tensor, to_host
-from ..create.filled import finish, pinned_copy, place, sizes
+from ..create.filled import asked, finish, pinned_copy, place, sizes
+from ..kinds import refuse, unsupported
 
 
 def rng_of(generator, where=CPU) -> Any:
     """The array-library generator to draw from, for numbers on the device `where`."""
+    if where.type == "meta":  # numbers without values need no generator
+        return backend_on(where).rng
     if generator is None:
         if where.type == "cpu":
             generator = default_generator
@@ -50,7 +53,7 @@ def draw_for(generator, where, draw) -> Any:
             return draw(rng)
         except (MemoryError, ValueError) as exc:
             raise (errors.allocation(exc) or exc) from None
-    with rng.xp.cuda.Device(rng.device):
+    with rng.current():
         return draw(rng)
 
 
@@ -94,9 +97,8 @@ def _normal(rng, shape, d):
 
 
 def _check_drawn(d, label: str) -> None:
-    if d.kind not in "fcV":
-        kind = dtypes.from_np(d).tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
+    if d.kind not in "fcV" or d.names is not None:
+        raise unsupported(label, d)
 
 
 def _factory(name: str, draw, doc: str, label: str):
@@ -112,6 +114,8 @@ def _factory(name: str, draw, doc: str, label: str):
         names=None,
         **kw,
     ):
+        if layout is not None:
+            check_layout(layout)
         if shared.batches and state.batch is not None:
             given = {
                 "generator": generator, "out": out, "dtype": dtype, "layout": layout, "device": device,
@@ -141,6 +145,10 @@ def _factory(name: str, draw, doc: str, label: str):
         memory_format=None,
         generator=None,
     ):
+        if layout is not None:
+            check_layout(layout)
+        if asked(input):
+            return shared.subclasses.made(like, input, dtype=dtype, device=device)
         if shared.batches and state.batch is not None:
             given = {
                 "dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad,
@@ -271,6 +279,8 @@ def randint(
         >>> gradlib.randint(10, (2, 3)).shape
         torch.Size([2, 3])
     """
+    if layout is not None:
+        check_layout(layout)
     if size is None:
         high, size = None, high
     if high is None:
@@ -329,6 +339,8 @@ def randint_like(
         >>> gradlib.randint_like(gradlib.zeros(3), 1)
         tensor([0., 0., 0.])
     """
+    if layout is not None:
+        check_layout(layout)
     if high is None:
         low, high = 0, low
     out = randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
@@ -339,16 +351,15 @@ def randint_like(
 def _check_permutation(n: int, kind) -> None:
     """The errors for 0..n-1 in a dtype that has not so many whole numbers."""
     dtype = dtypes.BY_NP[kind]
-    name = dtype.tensor_type.removesuffix("Tensor")
     if kind.kind in "bc":
-        raise NotImplementedError(f"\"randperm\" not implemented for '{name}'")
+        raise unsupported("randperm", kind)
     if kind.kind in "iu":
         plain_number(max(n - 1, 0), dtype)
         return
     digits = ml_dtypes.finfo(kind).nmant + 1
     if n > 2**digits + 1:
         last = str(2**digits + 1) if digits < 20 else f"2^{digits}+1"
-        raise RuntimeError(f"n cannot be greater than {last} for {name} type.")
+        raise RuntimeError(f"n cannot be greater than {last} for {dtype.scalar_type} type.")
 
 
 @function("randperm")
@@ -373,6 +384,8 @@ def randperm(
         >>> gradlib.randperm(4).sort().values
         tensor([0, 1, 2, 3])
     """
+    if layout is not None:
+        check_layout(layout)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
@@ -414,6 +427,8 @@ def normal(
         >>> gradlib.normal(gradlib.tensor([1.0, 2.0]), 0.0)
         tensor([1., 2.])
     """
+    if layout is not None:
+        check_layout(layout)
     if size is not None:
         _check_std(std)
         _, d, target = place(dtype, device, out=out)
@@ -431,9 +446,7 @@ def normal(
     _check_drawn(some._array.dtype, "normal_kernel_cpu")
     arrays = [t.detach() if isinstance(t, Tensor) else t for t in (mean, std)]
     shapes = [t._array.shape for t in arrays if isinstance(t, Tensor)]
-    refusal = errors.broadcast(shapes[0], shapes[-1])
-    if refusal is not None:
-        raise refusal
+    errors.check_broadcast(shapes[0], shapes[-1])
     wide, d = np.broadcast_shapes(*shapes), some._array.dtype
     noise = finish(
         _at(draw_for(generator, some.device, lambda rng: _normal(rng, wide, d)), some.device)
@@ -445,16 +458,20 @@ def normal(
     return finish(values, out=out)
 
 
+def _hold(name: str, x: Tensor, test) -> bool:
+    """Whether a test of raw numbers holds for all elements of an argument of the function `name`."""
+    host_reads(name, x)
+    array = raw_values(all_entries(x))
+    with beside(array):
+        return bool(test(array).all())
+
+
 def _check_std(std) -> None:
     """RuntimeError for a negative standard deviation."""
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        host_reads("normal", std)
-        array = raw_values(all_entries(std))
-        with beside(array):
-            positive = bool((array >= 0).all())
-        if not positive:
+        if not _hold("normal", std, lambda array: array >= 0):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -462,21 +479,13 @@ def _check_std(std) -> None:
 
 def _check_chances(chance) -> None:
     """RuntimeError unless all probabilities are in [0, 1]."""
+    if isinstance(chance, Tensor) and chance.is_meta:
+        return
     if isinstance(chance, Tensor):
-        host_reads("bernoulli", chance)
-        array = raw_values(all_entries(chance))
-        with beside(array):
-            within = bool(((array >= 0) & (array <= 1)).all())
-        if not within:
+        if not _hold("bernoulli", chance, lambda array: (array >= 0) & (array <= 1)):
             raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     elif not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-
-
-def _floats_only(tensor: Tensor, label: str) -> None:
-    if tensor._array.dtype.kind not in "fV":
-        kind = tensor.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
 @function("bernoulli", method=True)
@@ -493,7 +502,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     if not isinstance(input, Tensor):
         raise need_tensor("bernoulli", input)
     if p is None:
-        _floats_only(input, "bernoulli_tensor_cpu_p_")
+        refuse("bernoulli_tensor_cpu_p_", input, "biuc")
     chance = input if p is None else p
     _check_chances(chance)
     draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
@@ -523,9 +532,7 @@ def poisson(input, generator=None):
         >>> gradlib.poisson(gradlib.zeros(2))
         tensor([0., 0.])
     """
-    if not isinstance(input, Tensor):
-        raise need_tensor("poisson", input)
-    _floats_only(input, "poisson_cpu")
+    refuse("poisson_cpu", input, "biuc")
     host_reads("poisson", input)
     rates = to_host(input._array)
     if not (rates >= 0).all():
@@ -560,15 +567,13 @@ def binomial(count, prob, generator=None):
     for i, (name, t) in enumerate((("count", count), ("prob", prob))):
         if not isinstance(t, Tensor):
             raise need_tensor("binomial", t, name, i + 1)
-        kinds.append(t.dtype.tensor_type.removesuffix("Tensor"))
+        kinds.append(t.dtype.scalar_type)
         if not t.is_floating_point():
             raise ValueError(
                 f"binomial only supports floating-point dtypes for {name}, got: {kinds[-1]}"
             )
         host_reads("binomial", t)
-    wrong = errors.broadcast(count._array.shape, prob._array.shape)
-    if wrong is not None:
-        raise wrong
+    errors.check_broadcast(count._array.shape, prob._array.shape)
     if kinds[0] != kinds[1]:
         raise RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
     trials, chances = np.broadcast_arrays(*(to_host(t._array) for t in (count, prob)))
@@ -591,11 +596,10 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     if not input.is_floating_point():
         raise RuntimeError(
             "multinomial only supports floating-point dtypes for input, got: "
-            + input.dtype.tensor_type.removesuffix("Tensor")
+            + input.dtype.scalar_type
         )
     if out is not None and out.dtype is not dtypes.int64:
-        kind = out.dtype.tensor_type.removesuffix("Tensor")
-        raise RuntimeError(f"multinomial expects Long tensor out, got: {kind}")
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_type}")
     host_reads("multinomial", input)
     weights = to_host(input._array).astype(np.float64)
     if weights.ndim not in (1, 2):

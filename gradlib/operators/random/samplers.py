@@ -16,6 +16,7 @@ from ...op.vmap_texts import UNBATCHED_DRAW
 from ...tape.lazy import raw_values
 from ...tape.modes import shared, state
 from ...tape.tensor import Tensor
+from ..kinds import refuse
 from .draw import _at, _check_chances, _normal, _uniform, check_random_bounds, draw_for
 
 
@@ -88,7 +89,7 @@ def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
         tensor([3., 3.])
     """
     low = kw.get("from", from_)
-    _refuse_kind(self, "check_uniform_bounds")
+    refuse("check_uniform_bounds", self, "iub")
     if low > to:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
@@ -96,13 +97,6 @@ def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
     shape, d = self._array.shape, self._array.dtype
     values = draw_for(generator, self.device, lambda rng: _uniform(rng, shape, d, low, to))
     return _fill(self, values, "uniform_")
-
-
-def _refuse_kind(tensor: Tensor, label: str, kinds: str = "iub") -> None:
-    """NotImplementedError for tensors of those kinds of dtype."""
-    if tensor._array.dtype.kind in kinds:
-        kind = tensor.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{label}\" not implemented for '{kind}'")
 
 
 @in_place("normal_")
@@ -126,7 +120,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    _refuse_kind(self, "normal_kernel_cpu")
+    refuse("normal_kernel_cpu", self, "iub")
     d = self._array.dtype
     values = draw_for(
         generator,
@@ -237,7 +231,7 @@ def _continuous(tensor: Tensor, name: str) -> None:
     if not tensor.is_floating_point():
         raise RuntimeError(
             f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {tensor.dtype.tensor_type.removesuffix('Tensor')}"
+            f"specified {tensor.dtype.scalar_type}"
         )
 
 
@@ -248,7 +242,7 @@ def _check_exponential(tensor, lambd=1.0):
 
 
 def _check_geometric(tensor, p):
-    _refuse_kind(tensor, "geometric_cpu", "bc")
+    refuse("geometric_cpu", tensor, "bc")
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
 
@@ -262,7 +256,7 @@ def _check_cauchy(tensor, median=0.0, sigma=1.0):
 def _check_log_normal(tensor, mean=1.0, std=2.0):
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    _refuse_kind(tensor, "log_normal_cpu", "iubc")
+    refuse("log_normal_cpu", tensor, "iubc")
 
 
 _sampler(

@@ -20,7 +20,7 @@ def _check_weights(name: str, weights: Tensor, n: int, integral: bool) -> None:
     if weights.dtype.category != category:
         raise RuntimeError(
             f"cov(): expected {name} to have {'integral' if integral else 'floating point'} dtype but got {name} with "
-            f"{weights.dtype.tensor_type.removesuffix('Tensor')} dtype"
+            f"{weights.dtype.scalar_type} dtype"
         )
     if weights.numel() != n:
         raise RuntimeError(

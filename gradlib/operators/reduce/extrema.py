@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ... import return_types
 from ...op.declare import declare
-from ...op.expose import function, need_tensor, write_out, write_same
+from ...op.expose import function, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes
 from ...tape.tensor import Tensor, wrap_dim
 from ..elementwise.clamp import maximum, minimum
-from .sums import count, dims_in, kept
+from .sums import count, dims_of, kept
 
 # -- one element along a dimension -------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ take_one = taken("take_one", node="IndexSelectBackward0")
 put_one = declare(
     "put_one", _put_one, promote="free", complex=True,
     self=lambda F, g, indices, dim, keepdim: F.take_one(g, indices, dim, keepdim),
-    jvp=lambda F, self_t, indices, shape, dim, keepdim: F.put_one(self_t, indices, shape, dim, keepdim),
+    jvp="linear",
     samples=lambda t: [(t(3), t(3, low=0, high=4, dtype=dtypes.int64), (3, 4), 1, False)],
     batch="with_positions",
 )  # fmt: skip
@@ -128,16 +128,13 @@ def _extremum(method: str, name: str):
     return forward
 
 
-def _max_all(xp, self):
-    if not self.size:
-        raise _empty("max", (), ())
-    return self.max()
+def _full_extremum(name: str):
+    def forward(xp, self):
+        if not self.size:
+            raise _empty(name, (), ())
+        return getattr(self, name)()
 
-
-def _min_all(xp, self):
-    if not self.size:
-        raise _empty("min", (), ())
-    return self.min()
+    return forward
 
 
 _SAMPLES = lambda t: [
@@ -156,25 +153,24 @@ amax_op, amin_op = (
 )  # fmt: skip
 max_all, min_all = (
     declare(
-        name + "_all", kernel, public=name, batch=name + "_all",
+        name + "_all", _full_extremum(name), public=name, batch=name + "_all",
         node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
         self=lambda F, g, self, result: F.share_ties(g, self, result, None, False), complex=False,
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )
-    for name, kernel in (("max", _max_all), ("min", _min_all))
+    for name in ("max", "min")
 )  # fmt: skip
 
 
+_OTHER_DTYPE = (
+    "Expected the dtype for input and out to match, but got {Want} for input's dtype and {Got} for "
+    "out's dtype."
+)
+
+
 def _amax(op, input, dim, keepdim, out, axis, keepdims):
-    dims = dims_in(op.name, input, dim if axis is None else axis)
-    result = op.call(input, dims, keepdim or keepdims)
-    if out is not None and out.dtype is not result.dtype:
-        names = [d.tensor_type.removesuffix("Tensor") for d in (input.dtype, out.dtype)]
-        raise RuntimeError(
-            f"Expected the dtype for input and out to match, but got {names[0]} for input's dtype and {names[1]} for "
-            "out's dtype."
-        )
-    return write_out(out, result) if out is not None else result
+    dims = dims_of(dim if axis is None else axis, input._array.ndim)
+    return write_same(out, op.call(input, dims, keepdim or keepdims), _OTHER_DTYPE)
 
 
 @function("amax", method=True)
@@ -279,7 +275,7 @@ def aminmax(input, *, dim=None, keepdim=False, out=None, axis=None, keepdims=Fal
     dim = axis if dim is None else dim
     if isinstance(dim, (tuple, list)):
         raise TypeError(f"aminmax(): argument 'dim' must be int, not {type(dim).__name__}")
-    pair = aminmax_op.call(input, dims_in("aminmax", input, dim), keepdim or keepdims)
+    pair = aminmax_op.call(input, dims_of(dim, input._array.ndim), keepdim or keepdims)
     return write_same(out, return_types.aminmax(*pair))
 
 
@@ -324,8 +320,6 @@ def _check_order(name: str, input: Tensor) -> None:
 
 
 def _index(op, input, dim, keepdim, out):
-    if not isinstance(input, Tensor):
-        raise need_tensor(op.name, input)
     _check_order(op.name, input)
     if dim is not None:
         dim = wrap_dim(dim, input.ndim)
@@ -411,6 +405,20 @@ def _along(op, arg_op, result_type, input, dim, keepdim, out):
     return write_same(out, result) if out is not None else result
 
 
+def _max_or_min(how: tuple, input, dim, keepdim, other, out, axis):
+    """max or min, by the ops (of all elements, of two tensors, along a dimension, of the indices along it)."""
+    of_all, of_two, along, arg_op = how
+    if dim is None:
+        if other is None and axis is None:
+            return of_all.call(input) if out is None else write_out(out, of_all.call(input))
+        dim = axis if other is None else other
+    if isinstance(dim, Tensor):
+        return of_two.call(input, dim, out=out)
+    if not isinstance(input, Tensor):
+        raise _not_a_tensor(along.name, input, dim)
+    return _along(along, arg_op, getattr(return_types, along.name), input, dim, keepdim, out)
+
+
 @function("max", method=True)
 def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keepdims=False):
     """The largest element of all, or along a dimension, or of two tensors.
@@ -433,15 +441,8 @@ def max(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
         >>> gradlib.max(gradlib.tensor([3, 1, 2])), gradlib.max(gradlib.tensor([[3, 1], [2, 4]]), 1).values
         (tensor(3), tensor([3, 4]))
     """
-    if dim is None:
-        if other is None and axis is None:
-            return max_all.call(input) if out is None else write_out(out, max_all.call(input))
-        dim = axis if other is None else other
-    if isinstance(dim, Tensor):
-        return maximum.call(input, dim, out=out)
-    if not isinstance(input, Tensor):
-        raise _not_a_tensor("max", input, dim)
-    return _along(max_dim, argmax_op, return_types.max, input, dim, keepdim or keepdims, out)
+    how = (max_all, maximum, max_dim, argmax_op)
+    return _max_or_min(how, input, dim, keepdims or keepdim, other, out, axis)
 
 
 @function("min", method=True)
@@ -466,12 +467,5 @@ def min(input, dim=None, keepdim=False, *, other=None, out=None, axis=None, keep
         >>> gradlib.min(gradlib.tensor([3, 1, 2])), gradlib.min(gradlib.tensor([[3, 1], [2, 4]]), 1).values
         (tensor(1), tensor([1, 2]))
     """
-    if dim is None:
-        if other is None and axis is None:
-            return min_all.call(input) if out is None else write_out(out, min_all.call(input))
-        dim = axis if other is None else other
-    if isinstance(dim, Tensor):
-        return minimum.call(input, dim, out=out)
-    if not isinstance(input, Tensor):
-        raise _not_a_tensor("min", input, dim)
-    return _along(min_dim, argmin_op, return_types.min, input, dim, keepdim or keepdims, out)
+    how = (min_all, minimum, min_dim, argmin_op)
+    return _max_or_min(how, input, dim, keepdims or keepdim, other, out, axis)

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from ... import return_types
-from ...op.expose import function, write_out, write_same
+from ...op.expose import c_type, function, write_same
 from ...op.vmap import each_entry
 from ...tape.arrays import backend_of
 from ...tape.device import beside_first
-from ...tape.errors import C_TYPES
 from ...tape.tensor import Tensor
 from ..create.ranges import linspace
+from ..kinds import refuse, unsupported
 from ..linalg.base import without_derivative
-from .sort import I8, refuse
+from .sort import I8
 
 # -- bincount ----------------------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def bincount(input, weights=None, minlength=0):
         tensor([1, 0, 2])
     """
     array = input._array
-    refuse(input, "bincount_cpu", "fcVb")
+    refuse("bincount_cpu", input, "fcVb")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if array.ndim != 1 or (array.size and int(array.min()) < 0):
@@ -54,6 +54,12 @@ def bincount(input, weights=None, minlength=0):
 
 
 # -- histc -------------------------------------------------------------------------------------------------------
+
+
+_OTHER_HIST = (
+    "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want} and "
+    "hist {got}"
+)
 
 
 def _check_bins(bins: int, dim: int = 0) -> int:
@@ -87,14 +93,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
         tensor([0., 1., 2., 1.])
     """
     array = input._array
-    refuse(input, "histogram_cpu", "iucb")
+    refuse("histogram_cpu", input, "iucb")
     _check_bins(bins)
-    if out is not None and out.dtype is not input.dtype:
-        kinds = [C_TYPES.get(x.dtype.name, x.dtype.name) for x in (input, out)]
-        raise RuntimeError(
-            f"torch.histogram: input tensor and hist tensor should have the same dtype, but got input {kinds[0]} and "
-            f"hist {kinds[1]}"
-        )
     low, high = float(min), float(max)
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
@@ -110,7 +110,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     values = values[(values >= first) & (values <= last)]
     spots = (values - first) * kind(bins) / (last - first)
     spots = xp.minimum(spots.astype(I8), bins - 1)
-    return write_out(out, Tensor._make(xp.bincount(spots, minlength=bins).astype(array.dtype)))
+    counts = xp.bincount(spots, minlength=bins).astype(array.dtype)
+    return write_same(out, Tensor._make(counts), _OTHER_HIST)
 
 
 # -- histograms of several variables -----------------------------------------------------------------------------
@@ -121,6 +122,8 @@ def _range_of(xp, column, given, dim: int) -> tuple[float, float]:
     if given is not None:
         low, high = (float(v) for v in given)
     elif column.size:
+        if column.dtype.itemsize == 2:
+            raise unsupported("histogramdd", column)
         low, high = float(column.min()), float(column.max())
     else:
         low, high = 0.0, 1.0
@@ -149,10 +152,9 @@ def _edges(input: Tensor, rows, bins, spans, dim: int) -> Tensor:
             f"bins tensor for dimension {dim}"
         )
     if bins.dtype is not input.dtype:
-        kinds = [C_TYPES.get(x.dtype.name, x.dtype.name) for x in (input, bins)]
         raise RuntimeError(
             "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
-            f"{kinds[0]} and bins for dimension {dim} with dtype {kinds[1]}"
+            f"{c_type(input)} and bins for dimension {dim} with dtype {c_type(bins)}"
         )
     return bins.detach().clone()
 
@@ -161,9 +163,7 @@ def _check(input: Tensor, bins, spans, weight) -> None:
     shape = input._array.shape
     if len(shape) < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
-    refuse(input, "histogramdd", "iucbV")
-    if input._array.dtype.itemsize == 2:
-        raise NotImplementedError("\"histogramdd\" not implemented for 'Half'")
+    refuse("histogramdd", input, "iucb")
     if len(bins) != shape[-1]:
         raise RuntimeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
@@ -182,10 +182,9 @@ def _check(input: Tensor, bins, spans, weight) -> None:
             f"{list(weight.shape)}"
         )
     if weight.dtype is not input.dtype:
-        kinds = [C_TYPES.get(x.dtype.name, x.dtype.name) for x in (input, weight)]
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same "
-            f"dtype, but got input({kinds[0]}), and weight({kinds[1]})"
+            f"dtype, but got input({c_type(input)}), and weight({c_type(weight)})"
         )
 
 
@@ -195,20 +194,25 @@ def _count(input: Tensor, bins, spans, weight, density: bool) -> tuple[Tensor, t
     array = input._array
     xp = backend_of(array)
     rows = array.reshape(-1, array.shape[-1])
+    wide = np.promote_types(array.dtype, np.float32)  # NumPy does not search bfloat16
     edges = tuple([_edges(input, rows, b, spans, d) for d, b in enumerate(bins)])
     shape = tuple([max(e._array.size - 1, 0) for e in edges])
     flat, inside = xp.zeros(rows.shape[0], I8), xp.ones(rows.shape[0], bool)
     for d, (edge, n) in enumerate(zip(edges, shape)):
-        spots, found = _place(xp, rows[:, d], edge._array, n)
+        spots, found = _place(
+            xp, rows[:, d].astype(wide, copy=False), edge._array.astype(wide, copy=False), n
+        )
         flat, inside = flat * n + spots, inside & found
-    weights = None if weight is None else weight._array.reshape(-1)[inside]
-    counts = xp.bincount(flat[inside], weights, math.prod(shape)).astype(array.dtype)
+    weights = None if weight is None else weight._array.reshape(-1)[inside].astype(wide, copy=False)
+    counts = xp.bincount(flat[inside], weights, math.prod(shape))
     hist = counts.reshape(shape)
     if density:
         hist = hist / hist.sum()
         for d, edge in enumerate(edges):
-            hist = hist / xp.diff(edge._array).reshape((-1,) + (1,) * (len(shape) - d - 1))
-    return Tensor._make(hist), edges
+            hist = hist / xp.diff(edge._array.astype(wide, copy=False)).reshape(
+                (-1,) + (1,) * (len(shape) - d - 1)
+            )
+    return Tensor._make(hist.astype(array.dtype)), edges
 
 
 def _place(xp, column, edges, n: int) -> tuple[Any, Any]:
@@ -249,11 +253,7 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     hist, (edges,) = _count(points, (bins,), range, flat, density)
     sources = [t for t in (input, bins, weight) if isinstance(t, Tensor)]
     hist, edges = (without_derivative("histogram", t, *sources) for t in (hist, edges))
-    return write_same(
-        out,
-        return_types.histogram(hist, edges),
-        "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {want} and hist {got}",
-    )
+    return write_same(out, return_types.histogram(hist, edges), _OTHER_HIST)
 
 
 @function("histogramdd")

@@ -6,9 +6,8 @@ import builtins
 import math
 
 from ...op.declare import declare
-from ...op.expose import function, need_tensor, write_out
+from ...op.expose import function, write_out
 from ...tape import dtypes
-from ...tape.tensor import Tensor
 from .sums import count, dims_of, over
 
 
@@ -39,40 +38,30 @@ def _real(array):
     return array.real.dtype if array.dtype.kind == "c" else array.dtype
 
 
-def var_by(squares, xp, self, dim, correction, keepdim):
-    """The variance; squares: as `_squares`."""
-    return _moments(squares, xp, self, dim, correction, keepdim)[0].astype(_real(self), copy=False)
+def moments_by(squares):
+    """The forward functions of var, std, var_mean and std_mean; squares: as `_squares`."""
 
+    def var(xp, self, *, dim, correction, keepdim):
+        return _moments(squares, xp, self, dim, correction, keepdim)[0].astype(
+            _real(self), copy=False
+        )
 
-def std_by(squares, xp, self, dim, correction, keepdim):
-    """The standard deviation."""
-    var = _moments(squares, xp, self, dim, correction, keepdim)[0]
-    return xp.sqrt(var).astype(_real(self), copy=False)
+    def std(xp, self, *, dim, correction, keepdim):
+        var = _moments(squares, xp, self, dim, correction, keepdim)[0]
+        return xp.sqrt(var).astype(_real(self), copy=False)
 
+    def with_mean(root: bool):
+        def forward(xp, self, *, dim, correction, keepdim):
+            var, mean = _moments(squares, xp, self, dim, correction, keepdim)
+            if root:
+                var = xp.sqrt(var)
+            if not keepdim:
+                mean = mean.reshape(var.shape)
+            return xp.asarray(var, _real(self)), mean.astype(self.dtype, copy=False)
 
-def with_mean_by(squares, root: bool, xp, self, dim, correction, keepdim):
-    """(variance, or its root, and the mean)"""
-    var, mean = _moments(squares, xp, self, dim, correction, keepdim)
-    if root:
-        var = xp.sqrt(var)
-    if not keepdim:
-        mean = mean.reshape(var.shape)
-    return xp.asarray(var, _real(self)), mean.astype(self.dtype, copy=False)
+        return forward
 
-
-def _var(xp, self, *, dim, correction, keepdim):
-    return var_by(_squares, xp, self, dim, correction, keepdim)
-
-
-def _std(xp, self, *, dim, correction, keepdim):
-    return std_by(_squares, xp, self, dim, correction, keepdim)
-
-
-def _with_mean(root: bool):
-    def forward(xp, self, *, dim, correction, keepdim):
-        return with_mean_by(_squares, root, xp, self, dim, correction, keepdim)
-
-    return forward
+    return var, std, with_mean(False), with_mean(True)
 
 
 def _var_self(F, g, self, dim, correction, keepdim):
@@ -121,47 +110,19 @@ def _moment_samples(t):
     ]  # fmt: skip
 
 
-var_op = declare(
-    "var",
-    _var,
-    row_major=True,
-    self=_var_self,
-    complex=True,
-    samples=_moment_samples,
-    batch="same_rank",
-)
-std_op = declare(
-    "std",
-    _std,
-    row_major=True,
-    self=_std_self,
-    complex=True,
-    samples=_moment_samples,
-    batch="same_rank",
-)
-var_mean_op = declare(
-    "var_mean",
-    _with_mean(False),
-    n_out=2,
-    self=_with_mean_self(False),
-    complex=True,
-    samples=_moment_samples,
-    batch="same_rank",
-)
-std_mean_op = declare(
-    "std_mean",
-    _with_mean(True),
-    n_out=2,
-    self=_with_mean_self(True),
-    complex=True,
-    samples=_moment_samples,
-    batch="same_rank",
-)
+_GRADIENTS = (
+    ("var", _var_self), ("std", _std_self), ("var_mean", _with_mean_self(False)), ("std_mean", _with_mean_self(True)),
+)  # fmt: skip
+MOMENTS = var_op, std_op, var_mean_op, std_mean_op = tuple(
+    declare(
+        name, forward, n_out=1 + name.endswith("mean"), row_major=not name.endswith("mean"), complex=True,
+        self=gradient, samples=_moment_samples, batch="same_rank",
+    )
+    for (name, gradient), forward in zip(_GRADIENTS, moments_by(_squares), strict=True)
+)  # fmt: skip
 
 
 def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
-    if not isinstance(input, Tensor):
-        raise need_tensor(op.name, input)
     if input._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError("std and var only support floating point and complex dtypes")
     if isinstance(dim, bool):  # var(input, unbiased)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from ...op.declare import declare
-from ...op.expose import PUBLIC, function, method, need_tensor, write_out
+from ...op.expose import PUBLIC, function, method, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes
 from ...tape.arrays import backend_of
-from ...tape.errors import broadcast
+from ...tape.errors import check_broadcast
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
-from ..linalg.matmul import c_name
+from ..kinds import named, same_dtype, unsupported
 from .sums import count, dims_of, kept
 
 # -- the vector norm ---------------------------------------------------------------------------------------------
@@ -88,17 +88,21 @@ vector_norm_op = declare(
 )  # fmt: skip
 
 
+def narrowing(name: str, have: dtypes.dtype, want: dtypes.dtype) -> RuntimeError:
+    """The error for a dtype `want` that does not hold all numbers of the dtype `have`."""
+    return RuntimeError(
+        f"{name}: the dtype of the input ({have.scalar_type}) should be convertible without narrowing to "
+        f"the specified dtype ({want.scalar_type})"
+    )
+
+
 def _check_norm_dtypes(input, dtype, out) -> None:
     """TypeError or RuntimeError for an input, a dtype or a result that a norm cannot be computed in."""
     if not isinstance(input, Tensor):
         raise need_tensor("linalg_vector_norm", input)
     have, want = input.dtype.to_real(), (dtype or input.dtype).to_real()
     if have.category == dtypes.FLOATING and dtypes.promote(have, want) is not want:
-        names = [d.tensor_type.removesuffix("Tensor") for d in (input.dtype, dtype or input.dtype)]
-        raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({names[0]}) should be convertible without narrowing to "
-            f"the specified dtype ({names[1]})"
-        )
+        raise narrowing("linalg.vector_norm", input.dtype, dtype or input.dtype)
     if out is not None and out.dtype is not want:
         raise RuntimeError(
             f"linalg.vector_norm expected out tensor dtype {want.name} but got: {out.dtype.name}"
@@ -116,7 +120,7 @@ def vector_norm(input, ord: float = 2, dim=None, keepdim=False, *, dtype=None, o
     if input._array.dtype not in dtypes.DIFFERENTIABLE:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{input.dtype.tensor_type.removesuffix('Tensor')}"
+            f"{input.dtype.scalar_type}"
         )
     dims = dims_of(dim, x.ndim)
     if not x._array.size and (ord < 0 or ord == math.inf) and not count(x._array.shape, dims):
@@ -172,17 +176,16 @@ def _check_cdist(x1, x2, compute_mode: str) -> None:
     """Errors for dtypes that cdist does not take, for batches that do not broadcast, and for an unknown mode."""
     if compute_mode not in _MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    kinds = [t.dtype.tensor_type.removesuffix("Tensor") for t in (x1, x2)]
-    for k, (x, kind) in enumerate(zip((x1, x2), kinds)):
+    for k, x in enumerate((x1, x2)):
         if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, X{k + 1} got: {kind}")
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, X{k + 1} got: {named(x)}"
+            )
         if x._array.dtype.itemsize == 2 and not state.bits & AUTOCAST:
-            raise NotImplementedError(f"\"cdist\" not implemented for '{kind}'")
-    if kinds[0] != kinds[1] and not state.bits & AUTOCAST:
-        raise RuntimeError(f"expected scalar type {kinds[0]} but found {kinds[1]}")
-    found = broadcast(x1._array.shape[:-2], x2._array.shape[:-2])
-    if found is not None:
-        raise found
+            raise unsupported("cdist", x)
+    if not state.bits & AUTOCAST:
+        same_dtype(x1, x2)
+    check_broadcast(x1._array.shape[:-2], x2._array.shape[:-2])
 
 
 @function("cdist")
@@ -274,7 +277,7 @@ def cdist_gradient(F, g, x1, x2, result, p):
 
 
 cdist_op = declare(
-    "cdist", _cdist, autocast="float32", node="CdistBackward0", promote="none",
+    "cdist", _cdist, autocast="float32", promote="none",
     x1=lambda F, g, x1, x2, result, p: F.cdist_gradient(g, x1, x2, result, p),
     x2=lambda F, g, x1, x2, result, p: F.cdist_gradient(F.mT(g), x2, x1, F.mT(result), p),
     samples=lambda t: [
@@ -360,9 +363,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """
     common = dtypes.promote(x1.dtype, x2.dtype)
     if common.category != dtypes.FLOATING:
-        kind = common.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {kind}"
+            f"expected common dtype to be floating point, yet common dtype is {common.scalar_type}"
         )
     if x1.shape != x2.shape:
         x1, x2 = PUBLIC["broadcast_tensors"](x1, x2)
@@ -406,13 +408,9 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     d = wrap_dim(dim, input.ndim)
-    if out is not None and out.dtype is not input.dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {c_name(input)}, but got {c_name(out)} instead"
-        )
     norms = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
     scale = (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)
-    return write_out(out, input * scale)
+    return write_same(out, input * scale)
 
 
 @method("renorm_")

@@ -14,7 +14,7 @@ from ...tape import dtypes
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.data import tensor
-from ..kinds import kind_name, widened
+from ..kinds import refuse, widened
 from .extrema import _share_jvp, grid, taken
 
 # -- the index of an element by its rank -------------------------------------------------------------------------
@@ -25,17 +25,11 @@ def _at(xp, order, rank, dim: int):
     return order[grid(xp, rank, dim)].squeeze(dim)
 
 
-def refuse_unordered(array, label: str) -> None:
-    """NotImplementedError for bool and complex elements."""
-    if array.dtype.kind in "bc":
-        raise NotImplementedError(f"\"{label}\" not implemented for '{kind_name(array)}'")
-
-
 def _ranked(name: str):
     """The kernel that finds the index of the median or nanmedian along `dim`."""
 
     def forward(xp, self, *, dim):
-        refuse_unordered(self, "median_out")
+        refuse("median_out", self, "bc")
         if not self.ndim:
             return xp.zeros((), "i8")
         n = self.shape[dim]
@@ -56,8 +50,7 @@ def _ranked(name: str):
 
 def _mode_index(xp, self, *, dim):
     """The last place of the most frequent element (of the smallest such element)."""
-    if self.dtype.kind == "c":
-        refuse_unordered(self, "mode_cpu")
+    refuse("mode_cpu", self, "c")
     if not self.ndim:
         return xp.zeros((), "i8")
     n = self.shape[dim]
@@ -101,7 +94,7 @@ def _median_all(name: str):
         if not self.size:
             with np.errstate(invalid="ignore"):
                 return xp.asarray(math.nan).astype(self.dtype)
-        refuse_unordered(self, "median_cpu")
+        refuse("median_cpu", self, "bc")
         flat = self.reshape(-1)
         return flat[index(xp, flat, dim=0)]
 
@@ -125,11 +118,10 @@ def _check(name: str, input: Tensor, dim: int) -> None:
 
 
 def _median(name, all_op, dim_op, input, dim, keepdim, out):
-    if not isinstance(input, Tensor):
-        raise need_tensor(name, input)
     if dim is None:
         return write_out(out, all_op.call(input))
-    d = wrap_dim(operator.index(dim), input.ndim)
+    ndim = input._array.ndim
+    d = wrap_dim(operator.index(dim), ndim)
     _check(name, input, d)
     return _pair(
         dim_op, index_ops[name].call(input, d), getattr(return_types, name), input, d, keepdim, out
@@ -212,10 +204,9 @@ def mode(input, dim=-1, keepdim=False, *, out=None, axis=None, keepdims=False):
         values=tensor(1),
         indices=tensor(3))
     """
-    if not isinstance(input, Tensor):
-        raise need_tensor("mode", input)
     dim, keepdim = dim if axis is None else axis, keepdim or keepdims
-    d = wrap_dim(operator.index(dim), input.ndim)
+    ndim = input._array.ndim
+    d = wrap_dim(operator.index(dim), ndim)
     _check("mode", input, d)
     found = _pair(mode_op, mode_index.call(input, d), return_types.mode, input, d, keepdim, None)
     return write_same(out, found, "expected scalar type '{Want}' but got '{Got}' for values output")

@@ -14,7 +14,6 @@ from ...op.expose import (
     c_type,
     function,
     method,
-    need_tensor,
     write_out,
     write_same,
 )
@@ -23,8 +22,8 @@ from ...op.inplace import inplace
 from ...tape import dtypes, errors
 from ...tape.tensor import Tensor, wrap_dim
 from ..elementwise.transcendental import logaddexp_kernel
-from ..index.scatter import places
-from ..kinds import F4
+from ..kinds import F4, refuse, unsupported
+from .sort import taking
 from .sums import result_dtype
 
 I8 = dtypes.int64.np
@@ -53,7 +52,7 @@ def accumulate(xp, ufunc: str, x, dim: int):
     return out if wide is x else out.astype(d)
 
 
-_WIDER = {
+WIDER = {
     **dict.fromkeys((dtypes.float32.np, dtypes.float16.np, dtypes.bfloat16.np), dtypes.float64.np),
     dtypes.complex64.np: dtypes.complex128.np,
 }
@@ -111,7 +110,7 @@ def _steps(F, x, dim, combine):
 def _wider(x, dim: int):
     """The dtype in which the gradient of a scan of raw numbers is computed, None for their own."""
     few = hasattr(x, "_array") or (x.shape[dim] <= FEW and x.dtype.itemsize > 2)
-    return None if few else _WIDER.get(x.dtype)
+    return None if few else WIDER.get(x.dtype)
 
 
 def _cumprod_quotient(xp, g, x, dim: int):
@@ -188,9 +187,7 @@ def logcumsumexp_gradient(F, g, x, dim):
 
 
 def _logcumsumexp(xp, self, *, dim):
-    if self.dtype.kind in "iub":
-        kind = dtypes.from_np(self.dtype).tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
+    refuse("logcumsumexp_out_cpu", self, "iub")
     if self.dtype.kind != "c" or not self.ndim:
         return accumulate(xp, "logaddexp", self, dim)
     out, lead = self.copy(), (slice(None),) * dim
@@ -212,36 +209,6 @@ logcumsumexp_op = declare(
 # -- running extrema ---------------------------------------------------------------------------------------------
 
 
-def _take_along(xp, self, indices, *, dim):
-    return self.reshape(-1).take(places(xp, indices, self.shape, dim)) if self.ndim else self.copy()
-
-
-def _add_along(xp, self, indices, *, dim):
-    if not self.ndim:
-        return self.copy()
-    return xp.sum_at(self.shape, places(xp, indices, self.shape, dim), self)
-
-
-def _same_samples(t):
-    return [
-        (t(3, 4), t(3, 4, low=0, high=4, dtype=dtypes.int64), 1), (t(), t(low=0, high=1, dtype=dtypes.int64), 0),
-    ]  # fmt: skip
-
-
-take_same = declare(
-    "take_same", _take_along, promote="free", complex=True, node="GatherBackward0", samples=_same_samples,
-    self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
-    jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
-    batch="same_rank",
-)  # fmt: skip
-add_same = declare(
-    "add_same", _add_along, promote="free", complex=True, node="ScatterAddBackward0", samples=_same_samples,
-    self=lambda F, g, indices, dim: F.take_same(g, indices, dim),
-    jvp=lambda F, self_t, indices, dim: F.add_same(self_t, indices, dim),
-    batch="same_rank",
-)  # fmt: skip
-
-
 def _running_index(ufunc: str):
     def forward(xp, self, *, dim):
         if not self.ndim:
@@ -261,17 +228,12 @@ def _running_index(ufunc: str):
     return forward
 
 
-def refuse_complex(input: Tensor, name: str) -> None:
-    if input.is_complex():
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
-
-
-def _required(name: str, dim, axis) -> int:
-    """The dimension given as `dim` or `axis`; TypeError if there is none."""
+def _dim_of(name: str, input: Tensor, dim, axis) -> int:
+    """The dimension of `input` given as `dim` or `axis`; TypeError if there is none."""
+    ndim = input._array.ndim
     if dim is None and axis is None:
         raise TypeError(f'{name}() missing 1 required positional arguments: "dim"')
-    return operator.index(axis if dim is None else dim)
+    return wrap_dim(operator.index(axis if dim is None else dim), ndim)
 
 
 SCALAR = "expected scalar_type {Want} but found {Got}"
@@ -286,18 +248,12 @@ def _running(name: str, ufunc: str, result_type) -> None:
         batch="same_rank",
         samples=lambda t: [(t(3, 4), 1), (t(), 0)],
     )
-    take = declare(
-        name, _take_along, promote="free", row_major=True, samples=_same_samples, batch="same_rank",
-        self=lambda F, g, indices, dim: F.add_same(g, indices, dim),
-        jvp=lambda F, self_t, indices, dim: F.take_same(self_t, indices, dim),
-    )  # fmt: skip
+    take = taking(name)
 
     def call(input, dim=None, *, out=None, axis=None):
-        if not isinstance(input, Tensor):
-            raise need_tensor(name, input)
-        d = wrap_dim(_required(name, dim, axis), input.ndim)
+        d = _dim_of(name, input, dim, axis)
         if input.ndim and input.numel():
-            refuse_complex(input, name)
+            refuse(f"{name}_cpu", input, "c")
         indices = find.call(input, d)
         return write_same(out, result_type(take.call(input, indices, d), indices), SCALAR)
 
@@ -334,12 +290,11 @@ def _publish(op: Op, text: str, shown: str) -> None:
     """The function and the in-place method; shown: what it gives of 1, 2, 3."""
 
     def call(input, dim=None, *, dtype=None, out=None, axis=None):
-        if not isinstance(input, Tensor):
-            raise need_tensor(op.name, input)
+        d = _dim_of(op.name, input, dim, axis)
         x, dtype = result_dtype(input, dtype, out)
-        result = op.call(x, wrap_dim(_required(op.name, dim, axis), x.ndim))
+        result = op.call(x, d)
         if dtype is dtypes.bool_ and x.ndim:
-            raise NotImplementedError(f"\"{op.name}_out_cpu\" not implemented for 'Bool'")
+            raise unsupported(f"{op.name}_out_cpu", dtypes.bool_)
         if dtype is not None and dtype is not result.dtype:
             result = result.to(dtype)
         return result if out is None else write_out(out, result)
@@ -401,9 +356,7 @@ def logcumsumexp(input, dim=None, *, out=None, axis=None):
         >>> gradlib.logcumsumexp(gradlib.tensor([0.0, 0.0, 1000.0]), 0)
         tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
     """
-    if not isinstance(input, Tensor):
-        raise need_tensor("logcumsumexp", input)
-    d = wrap_dim(_required("logcumsumexp", dim, axis), input.ndim)
+    d = _dim_of("logcumsumexp", input, dim, axis)
     return write_same(out, logcumsumexp_op.call(input, d), SCALAR)
 
 

@@ -15,8 +15,9 @@ from ...op.expose import function, refuse_overlap, write_out, write_same
 from ...tape import dtypes
 from ...tape.layout import in_order
 from ...tape.tensor import Tensor, wrap_dim
+from ..index.gather import gathered
 from ..index.scatter import places
-from ..kinds import missing
+from ..kinds import missing, refuse
 from ..shape.slicing import at
 
 I8 = np.dtype(np.int64)
@@ -34,33 +35,33 @@ def stable_order(xp, self, dim, descending):
     return xp.ascontiguousarray((self.shape[dim] - 1 - order)[back])
 
 
-def _topk_index(xp, self, *, k, dim, largest, sorted):
-    return topk_by(stable_order, xp, self, k, dim, largest)
+def topk_by(order):
+    """The forward function: where the k greatest (or least) are; order: as `stable_order`."""
+
+    def forward(xp, self, *, k, dim, largest, sorted):
+        if not self.ndim:
+            return xp.zeros((), I8)
+        n, wide = self.shape[dim], xp.wide(self)
+        if 4 * k >= n or n < 64:
+            return xp.ascontiguousarray(order(xp, wide, dim, largest)[at(dim, slice(0, k))])
+        part = xp.argpartition(wide, n - k if largest else k - 1, axis=dim)
+        part = part[at(dim, slice(n - k, None) if largest else slice(0, k))]
+        part = xp.sort(part, axis=dim)
+        values = wide.reshape(-1).take(places(xp, part, wide.shape, dim))
+        return part.reshape(-1).take(places(xp, order(xp, values, dim, largest), part.shape, dim))
+
+    return forward
 
 
-def topk_by(order, xp, self, k, dim, largest):
-    """Where the k greatest (or least) are; order: as `stable_order`."""
-    if not self.ndim:
-        return xp.zeros((), I8)
-    n, wide = self.shape[dim], xp.wide(self)
-    if 4 * k >= n or n < 64:
-        return xp.ascontiguousarray(order(xp, wide, dim, largest)[at(dim, slice(0, k))])
-    part = xp.argpartition(wide, n - k if largest else k - 1, axis=dim)
-    part = part[at(dim, slice(n - k, None) if largest else slice(0, k))]
-    part = xp.sort(part, axis=dim)
-    values = wide.reshape(-1).take(places(xp, part, wide.shape, dim))
-    return part.reshape(-1).take(places(xp, order(xp, values, dim, largest), part.shape, dim))
+def kth_by(order):
+    """The forward function: where the k-th least are; order: as `stable_order`."""
 
+    def forward(xp, self, *, k, dim):
+        if not self.ndim:
+            return xp.zeros((), I8)
+        return xp.ascontiguousarray(order(xp, xp.wide(self), dim, False)[at(dim, slice(k - 1, k))])
 
-def _kth_index(xp, self, *, k, dim):
-    return kth_by(stable_order, xp, self, k, dim)
-
-
-def kth_by(order, xp, self, k, dim):
-    """Where the k-th least are; order: as `stable_order`."""
-    if not self.ndim:
-        return xp.zeros((), I8)
-    return xp.ascontiguousarray(order(xp, xp.wide(self), dim, False)[at(dim, slice(k - 1, k))])
+    return forward
 
 
 def _argsort(xp, self, *, dim, descending):
@@ -82,23 +83,19 @@ argsort_op = declare(
     batch="same_rank",
 )  # fmt: skip
 topk_index_op = declare(
-    "topk_index", _topk_index, nondifferentiable="indices",
+    "topk_index", topk_by(stable_order), nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 2, 1, True, True), (t(3, 100), 3, 1, False, True), (t(), 1, 0, True, True),
         (t(0, 2), 1, 1, True, True)],
     batch="same_rank",
 )  # fmt: skip
 kth_index_op = declare(
-    "kth_index", _kth_index, nondifferentiable="indices",
+    "kth_index", kth_by(stable_order), nondifferentiable="indices",
     samples=lambda t: [(t(3, 4), 2, 1), (t(), 1, 0), (t(0, 2), 1, 1)],
     batch="same_rank",
 )  # fmt: skip
 
 
-def _gathered(xp, self, index, *, dim):
-    return self.reshape(-1).take(places(xp, index, self.shape, dim))
-
-
-def _taking(name: str, kernel=_gathered) -> Op:
+def taking(name: str, kernel=gathered) -> Op:
     """The op `name` that gathers the values at indices found before."""
     return declare(
         name, kernel, promote="free", batch="same_rank",
@@ -108,16 +105,10 @@ def _taking(name: str, kernel=_gathered) -> Op:
     )  # fmt: skip
 
 
-sort_op, topk_op, kthvalue_op = _taking("sort", _sorted), _taking("topk"), _taking("kthvalue")
+sort_op, topk_op, kthvalue_op = taking("sort", _sorted), taking("topk"), taking("kthvalue")
 
 
 # -- sort --------------------------------------------------------------------------------------------------------
-
-
-def refuse(input: Tensor, name: str, kinds: str) -> None:
-    if input._array.dtype.kind in kinds:
-        kind = input.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
 
 
 def _refuse_complex(input: Tensor) -> None:
@@ -252,14 +243,13 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
         raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
     if not 1 <= k <= (shape[dim] if shape else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
-    refuse(input, "kthvalue_cpu", "cb")
+    refuse("kthvalue_cpu", input, "cb")
     if out is not None:
         _check_kth_out(out, input)
     index = kth_index_op.call(input, k, dim)
     if not keepdim and shape:
         place = index.squeeze(dim)
-        flat = index._array
-        values = kthvalue_dropped(input, flat, dim)
+        values = kthvalue_flat_op.call(input, Tensor._make(index._array), dim)
         return write_out(out, return_types.kthvalue(values, place))
     return write_out(out, return_types.kthvalue(kthvalue_op.call(input, index, dim), index))
 
@@ -270,11 +260,6 @@ def _check_kth_out(out: tuple, input: Tensor) -> None:
         raise RuntimeError("output values must be of same type as input")
     if out[1]._array.dtype != I8:
         raise RuntimeError("output indices must be of scalar type Long")
-
-
-def kthvalue_dropped(input: Tensor, index, dim: int) -> Tensor:
-    """The values at `index` (length one along `dim`) without that dimension, as one op."""
-    return kthvalue_flat_op.call(input, Tensor._make(index), dim)
 
 
 def _take_flat(xp, self, index, *, dim):
@@ -318,18 +303,13 @@ def _unique_consecutive(xp, self, *, dim):
 
 
 def _set_samples(t):
-    whole = {"dtype": _int64(), "low": 0, "high": 3}
+    whole = {"dtype": dtypes.int64, "low": 0, "high": 3}
     return [
         (t(3, 4, **whole), None),
         (t(3, 2, **whole), 0),
         (t(**whole), None),
         (t(0, **whole), None),
     ]
-
-
-def _int64():
-
-    return dtypes.int64
 
 
 unique_op = declare(
@@ -357,7 +337,7 @@ def _check_slices(input: Tensor, dim: int) -> None:
 
 
 def _chosen(op: Op, input: Tensor, dim, return_inverse, return_counts):
-    refuse(input, "unique", "c")
+    refuse("unique", input, "c")
     if dim is not None:
         _check_slices(input, dim)
     outs = op.call(input, None if dim is None else wrap_dim(dim, input._array.ndim))

@@ -12,6 +12,8 @@ from ...tape.device import beside_first
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor, wrap_dim
 from ..elementwise.cast import clone_op
+from ..kinds import refuse
+from ..shape.slicing import two_dims
 from .dims import unsqueeze_op
 from .expand import expand_op
 from .reshape import dims_once, given, reshape_to, size_of, view_op
@@ -354,9 +356,7 @@ def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
 def _repeated_indices(repeats: Tensor) -> Tensor:
 
     counts = repeats._array
-    if counts.dtype.kind not in "iu":
-        kind = repeats.dtype.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{kind}'")
+    refuse("repeat_interleave_cpu", repeats, "bfcV")
     if counts.size and int(counts.min()) < 0:
         raise RuntimeError("repeats can not be negative")
     xp = backend_of(counts)
@@ -472,10 +472,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     n = input._array.ndim + 1
     if n == 1:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
-    d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
-    if d1 == d2:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return diag_embed_op.call(input, offset, d1, d2)
+    return diag_embed_op.call(input, offset, *two_dims(dim1, dim2, n))
 
 
 @function("diag", method=True)

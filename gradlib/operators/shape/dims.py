@@ -13,6 +13,7 @@ from ...op.declare import Op, declare
 from ...op.expose import function, method, prop
 from ...op.inplace import check, refuse_inference
 from ...op.tangents import own_tangent, tangent_of
+from ...tape import override
 from ...tape.modes import FORWARD_AD, NO_GRAD, Flag, state
 from ...tape.node import edge
 from ...tape.storage import bump, share
@@ -89,7 +90,10 @@ def transpose(input, dim0: Any = None, dim1: Any = None, *, axis0: Any = None, a
         tensor([[1, 3],
                 [2, 4]])
     """
-    n = input._array.ndim
+    try:
+        n = input._array.ndim
+    except AttributeError:
+        return override.again(transpose, input, dim0, dim1)
     first = wrap_dim(axis0 if dim0 is None else dim0, n)
     second = wrap_dim(axis1 if dim1 is None else dim1, n)
     return transpose_op.call(input, first, second) if n else alias_op.call(input)
@@ -131,6 +135,16 @@ def reversed_dims(self):
     return permute_op.call(self, tuple(range(self._array.ndim - 1, -1, -1)))
 
 
+def _matrices_turned(name: str, x: Tensor) -> Tensor:
+    """A view with the last two dimensions exchanged; RuntimeError for a vector."""
+    n = x._array.ndim
+    if n == 1:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    return transpose_op.call(x, n - 2, n - 1) if n else x
+
+
 @prop("mT")
 def matrix_transpose(self):
     """A view with the last two dimensions exchanged: the transposes of a stack of matrices (..., n, m).
@@ -142,14 +156,7 @@ def matrix_transpose(self):
         >>> gradlib.zeros(4, 2, 3).mT.shape
         torch.Size([4, 3, 2])
     """
-    n = self._array.ndim
-    if not n:
-        return self
-    if n < 2:
-        raise RuntimeError(
-            f"tensor.mT is only supported on matrices or batches of matrices. Got {n}-D tensor."
-        )
-    return transpose_op.call(self, n - 2, n - 1)
+    return _matrices_turned("mT", self)
 
 
 @function("adjoint", method=True)
@@ -170,14 +177,7 @@ def adjoint(input):
         tensor([[1.-2.j],
                 [0.-3.j]])
     """
-    n = input._array.ndim
-    if not n:
-        return input.conj()
-    if n < 2:
-        raise RuntimeError(
-            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {n}-D tensor."
-        )
-    return transpose_op.call(input, n - 2, n - 1).conj()
+    return _matrices_turned("adjoint()", input).conj()
 
 
 @prop("mH")
@@ -191,11 +191,7 @@ def matrix_adjoint(self):
         >>> gradlib.zeros(4, 2, 3).mH.shape
         torch.Size([4, 3, 2])
     """
-    if self._array.ndim == 1:
-        raise RuntimeError(
-            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
-    return adjoint(self)
+    return _matrices_turned("mH", self).conj()
 
 
 @prop("H")
@@ -252,10 +248,10 @@ def movedim(input, source, destination):
 # -- dimensions of length one ------------------------------------------------------------------------------------
 
 
-def _declare_squeeze(name: str, node: str) -> Op:
+def _declare_squeeze(name: str, node: str, aten: str = "") -> Op:
     return declare(
         name, lambda xp, self, *, dims: self.squeeze(dims), public="squeeze",
-        view=True, jvp="linear", complex=True, node=node, batch="squeeze",
+        view=True, jvp="linear", complex=True, node=node, batch="squeeze", aten=aten,
         self=lambda F, g, self_shape: F.reshape(g, self_shape),
         samples=lambda t: [(t(1, 3, 1), (0,)), (t(1, 3, 1), (0, 2)), (t(1, 0), (0,)), (t(), ())],
     )  # fmt: skip
@@ -263,7 +259,7 @@ def _declare_squeeze(name: str, node: str) -> Op:
 
 squeeze_op = _declare_squeeze("squeeze", "SqueezeBackward2")
 squeeze_dim_op = _declare_squeeze("squeeze_dim", "SqueezeBackward1")
-squeeze_all_op = _declare_squeeze("squeeze_all", "SqueezeBackward0")
+squeeze_all_op = _declare_squeeze("squeeze_all", "SqueezeBackward0", aten="(self)")
 
 
 def _unsqueeze(xp, self, *, dim):
@@ -301,7 +297,10 @@ def squeeze(input, dim=None):
         >>> gradlib.squeeze(gradlib.zeros(1, 2, 1)).shape
         torch.Size([2])
     """
-    op, attrs = _squeeze_plan(input, dim)
+    try:
+        op, attrs = _squeeze_plan(input, dim)
+    except AttributeError:
+        return override.again(squeeze, input, dim)
     return op.call(input, *attrs)
 
 
@@ -315,7 +314,10 @@ def unsqueeze(input, dim):
         >>> gradlib.unsqueeze(gradlib.zeros(2), 0).shape
         torch.Size([1, 2])
     """
-    return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
+    try:
+        return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
+    except AttributeError:
+        return override.again(unsqueeze, input, dim)
 
 
 def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Tensor:

@@ -57,7 +57,7 @@ def expand_to(input: Tensor, size: tuple) -> Tensor:
     shape = input._array.shape
     new = len(size) - len(shape)
     if new < 0:
-        kind = ("torch.cuda." if input.is_cuda else "torch.") + input.dtype.tensor_type
+        kind = errors.tensor_type(input)
         raise RuntimeError(
             f"expand({kind}{{{errors.size(shape)}}}, size={errors.size(size)}): the number of sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})"

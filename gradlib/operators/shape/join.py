@@ -8,7 +8,7 @@ import warnings
 
 from ...op.declare import declare
 from ...op.expose import function, refuse_overlap, write_out
-from ...tape import errors
+from ...tape import errors, override
 from ...tape.layout import suggested
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.filled import empty
@@ -56,6 +56,7 @@ cat_op = declare(
     "cat", _cat, autocast="promote", vjp=_cat_parts, jvp="linear", complex=True,
     samples=lambda t: [([t(2, 3), t(4, 3)], 0), ([t(2), t(1), t(0)], 0), ([t(0, 2), t(0, 3)], 1)],
     batch="cat",
+    aten="(tensors, dim=0)",
 )  # fmt: skip
 
 
@@ -74,6 +75,7 @@ stack_op = declare(
     vjp=lambda F, g, dim, needs: [F.select(g, dim, i) if need else None for i, need in enumerate(needs)],
     samples=lambda t: [([t(2, 3), t(2, 3)], 1), ([t(), t(), t()], 0), ([t(0), t(0)], 1)],
     batch="stack",
+    aten="(tensors, dim=0)",
 )  # fmt: skip
 
 
@@ -88,6 +90,14 @@ def _listed(tensors, name: str) -> list:
             raise TypeError(
                 f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}"
             )
+    return tensors
+
+
+def _some(tensors, name: str) -> list:
+    """The list of tensors; RuntimeError if there is none in it."""
+    tensors = _listed(tensors, name)
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
     return tensors
 
 
@@ -135,7 +145,10 @@ def cat(tensors, dim=0, *, axis=None, out=None):
                 [3, 4],
                 [5, 6]])
     """
-    tensors = _listed(tensors, "cat")
+    try:
+        tensors = _listed(tensors, "cat")
+    except TypeError:
+        return override.again(cat, tensors, dim)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     ndim = tensors[0]._array.ndim
@@ -152,12 +165,12 @@ def cat(tensors, dim=0, *, axis=None, out=None):
     return result if out is None else _joined(out, result)
 
 
-def _joined(out: Tensor, result: Tensor) -> Tensor:
+def _joined(out: Tensor, result: Tensor, row_major: bool = False) -> Tensor:
     """`result` written to the tensor of ``out=``."""
     if result.dtype.category > out.dtype.category:
-        kind = out.dtype.tensor_type.removesuffix("Tensor")
+        kind = out.dtype.scalar_type
         raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {kind}")
-    return write_out(out, result)
+    return write_out(out, result, row_major)
 
 
 @function("stack")
@@ -181,9 +194,10 @@ def stack(tensors, dim=0, *, out=None):
         tensor([[1, 3],
                 [2, 4]])
     """
-    tensors = _listed(tensors, "stack")
-    if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
+    try:
+        tensors = _some(tensors, "stack")
+    except TypeError:
+        return override.again(stack, tensors, dim)
     shape = tensors[0]._array.shape
     for i, x in enumerate(tensors):
         if x._array.shape != shape:
@@ -192,7 +206,7 @@ def stack(tensors, dim=0, *, out=None):
                 f"{errors.size(x._array.shape)} at entry {i}"
             )
     result = stack_op.call(tensors, wrap_dim(dim, len(shape) + 1))
-    return result if out is None else _joined(out, result)
+    return result if out is None else _joined(out, result, row_major=True)
 
 
 @function("hstack")
@@ -205,9 +219,7 @@ def hstack(tensors, *, out=None):
         >>> gradlib.hstack([gradlib.zeros(2), gradlib.ones(1)])
         tensor([0., 0., 1.])
     """
-    tensors = [atleast_1d(x) for x in _listed(tensors, "hstack")]
-    if not tensors:
-        raise RuntimeError("hstack expects a non-empty TensorList")
+    tensors = [atleast_1d(x) for x in _some(tensors, "hstack")]
     return cat(tensors, 0 if tensors[0]._array.ndim == 1 else 1, out=out)
 
 
@@ -222,10 +234,7 @@ def vstack(tensors, *, out=None):
         tensor([[0., 0.],
                 [1., 1.]])
     """
-    tensors = [atleast_2d(x) for x in _listed(tensors, "vstack")]
-    if not tensors:
-        raise RuntimeError("vstack expects a non-empty TensorList")
-    return cat(tensors, 0, out=out)
+    return cat([atleast_2d(x) for x in _some(tensors, "vstack")], 0, out=out)
 
 
 @function("dstack")
@@ -247,10 +256,7 @@ def dstack(tensors, *, out=None):
         tensor([[[1, 3],
                  [2, 4]]])
     """
-    tensors = [atleast_3d(x) for x in _listed(tensors, "dstack")]
-    if not tensors:
-        raise RuntimeError("dstack expects a non-empty TensorList")
-    return cat(tensors, 2, out=out)
+    return cat([atleast_3d(x) for x in _some(tensors, "dstack")], 2, out=out)
 
 
 @function("column_stack")
@@ -274,10 +280,8 @@ def column_stack(tensors, *, out=None):
     """
     columns = [
         reshape_to(x, (x._array.size, 1)) if x._array.ndim < 2 else x
-        for x in _listed(tensors, "column_stack")
+        for x in _some(tensors, "column_stack")
     ]
-    if not columns:
-        raise RuntimeError("column_stack expects a non-empty TensorList")
     return cat(columns, 1, out=out)
 
 

@@ -12,6 +12,7 @@ from ...op.plain_numbers import plain_number
 from ...tape.layout import empty_in, suggested
 from ...tape.tensor import Tensor
 from ..elementwise.cast import clone_op
+from ..kinds import unsupported
 
 
 def _pad_constant(xp, self, *, pads, value):
@@ -232,7 +233,7 @@ def pad(input, pad, mode="constant", value=None):
         )
     if input._array.dtype.kind == "b" and mode != "circular":
         name = "reflection" if mode == "reflect" else "replication"
-        raise NotImplementedError(f"\"{name}_pad{n}d\" not implemented for 'Bool'")
+        raise unsupported(f"{name}_pad{n}d", input)
     _check(input, [None] * (ndim - n) + pads[ndim - n :], mode)
     out = _pad_lines(input, pads, mode)
     return out.clone() if out is input else out

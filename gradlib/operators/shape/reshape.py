@@ -14,7 +14,7 @@ import numpy as np
 from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
-from ...tape import dtypes, errors
+from ...tape import dtypes, errors, override
 from ...tape.lazy import CONJ, bits_of
 from ...tape.tensor import Tensor, wrap_dim
 from ..elementwise.cast import clone_op, contiguous
@@ -171,13 +171,12 @@ def reshape(input, *shape, **kw):
         tensor([[0, 1],
                 [2, 3]])
     """
-    return reshape_to(
-        input,
-        infer(
-            size_of(shape if shape and not kw else given("reshape", "shape", shape, kw)),
-            input._array.size,
-        ),
-    )
+    try:
+        size = input._array.size
+    except AttributeError:
+        return override.again(reshape, input, *shape, **kw)
+    wanted = size_of(shape if shape and not kw else given("reshape", "shape", shape, kw))
+    return reshape_to(input, infer(wanted, size))
 
 
 @method("view")
@@ -230,33 +229,23 @@ def _view_dtype(x: Tensor, dtype: dtypes.dtype) -> Tensor:
         )
     array = x._array
     if have.itemsize != want.itemsize:
+        what = f"to view {have.scalar_type} as {want.scalar_type} (different element sizes)"
         if array.ndim == 0:
-            raise RuntimeError(
-                "self.dim() cannot be 0 to view {} as {} (different element sizes)".format(
-                    have.tensor_type.removesuffix("Tensor"), want.tensor_type.removesuffix("Tensor")
-                )
-            )
+            raise RuntimeError(f"self.dim() cannot be 0 {what}")
         strides = x.stride()
         if strides[-1] != 1:
-            raise RuntimeError(
-                "self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}".format(
-                    have.tensor_type.removesuffix("Tensor"), want.tensor_type.removesuffix("Tensor"), strides[-1]
-                )
-            )  # fmt: skip
+            raise RuntimeError(f"self.stride(-1) must be 1 {what}, but got {strides[-1]}")
         if array.shape[-1] * have.itemsize % want.itemsize:
             raise RuntimeError(
-                f"self.size(-1) must be divisible by {want.itemsize // have.itemsize} to view "
-                f"{have.tensor_type.removesuffix('Tensor')} as {want.tensor_type.removesuffix('Tensor')} "
-                f"(different element sizes), but got {array.shape[-1]}"
+                f"self.size(-1) must be divisible by {want.itemsize // have.itemsize} {what}, but got {array.shape[-1]}"
             )
         ratio = want.itemsize // have.itemsize
         places = [("storage_offset()", x.storage_offset())]
         places += [(f"stride({d})", stride) for d, stride in enumerate(strides[:-1])]
-        for what, number in places if ratio > 1 else ():
+        for place, number in places if ratio > 1 else ():
             if number % ratio:
                 raise RuntimeError(
-                    f"self.{what} must be divisible by {ratio} to view {have.tensor_type.removesuffix('Tensor')} as "
-                    f"{want.tensor_type.removesuffix('Tensor')} (different element sizes), but got {number}"
+                    f"self.{place} must be divisible by {ratio} {what}, but got {number}"
                 )
     return view_dtype_op.call(x, want.np)
 

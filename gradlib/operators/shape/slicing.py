@@ -50,7 +50,7 @@ select_op = declare(
     batch="same_rank",
 )  # fmt: skip
 select_backward_op = declare(
-    "select_backward", _select_backward, jvp="linear", complex=True, node="SelectBackwardBackward0",
+    "select_backward", _select_backward, jvp="linear", complex=True,
     grad=lambda F, g, dim, index: F.select(g, dim, index),
     samples=lambda t: [(t(4), (3, 4), 0, 2), (t(), (3,), 0, 1), (t(0), (2, 0), 0, 1)],
     batch="same_rank",
@@ -75,7 +75,7 @@ slice_op = declare(
     batch="same_rank",
 )  # fmt: skip
 slice_backward_op = declare(
-    "slice_backward", _slice_backward, jvp="linear", complex=True, node="SliceBackwardBackward0",
+    "slice_backward", _slice_backward, jvp="linear", complex=True,
     grad=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step),
     samples=lambda t: [(t(2, 4), (5, 4), 0, 1, 4, 2), (t(0), (3,), 0, 1, 1, 1)],
     batch="same_rank",
@@ -214,11 +214,19 @@ diagonal_op = declare(
     batch="same_rank",
 )  # fmt: skip
 diagonal_backward_op = declare(
-    "diagonal_backward", _diagonal_backward, jvp="linear", complex=True, node="DiagonalBackwardBackward0",
+    "diagonal_backward", _diagonal_backward, jvp="linear", complex=True,
     grad=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2),
     samples=lambda t: [(t(3), (3, 4), 0, 0, 1), (t(0), (3, 3), 5, 0, 1)],
     batch="same_rank",
 )  # fmt: skip
+
+
+def two_dims(dim1: int, dim2: int, n: int) -> tuple[int, int]:
+    """Both dimensions of a diagonal, not negative; RuntimeError if they are one."""
+    d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
+    if d1 == d2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return d1, d2
 
 
 @function("diagonal", method=True)
@@ -231,11 +239,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
         >>> gradlib.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
         tensor([1, 4])
     """
-    n = input._array.ndim
-    d1, d2 = wrap_dim(dim1, n), wrap_dim(dim2, n)
-    if d1 == d2:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return diagonal_op.call(input, offset, d1, d2)
+    return diagonal_op.call(input, offset, *two_dims(dim1, dim2, input._array.ndim))
 
 
 # -- windows and strides -----------------------------------------------------------------------------------------
@@ -267,7 +271,7 @@ unfold_op = declare(
     batch="same_rank",
 )  # fmt: skip
 unfold_backward_op = declare(
-    "unfold_backward", _unfold_backward, jvp="linear", complex=True, node="UnfoldBackwardBackward0",
+    "unfold_backward", _unfold_backward, jvp="linear", complex=True,
     grad=lambda F, g, dim, size, step: F.unfold(g, dim, size, step),
     samples=lambda t: [(t(3, 2, 3), (7, 2), 0, 3, 2)],
     batch="same_rank",
@@ -371,6 +375,7 @@ as_strided_op = declare(
         (1,), (0, 2), (1, 1), 1),
     ],
     batch="as_strided",
+    aten="(self, size, stride, offset)",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...op.declare import REGISTRY, declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
+from ...tape import override
 from ...tape.tensor import Tensor, wrap_dim
 from .slicing import at, select_op, slice_op
 
@@ -108,6 +109,8 @@ def iterate(self):
     """Over the entries of the first dimension."""
     if not self._array.ndim:
         raise TypeError("iteration over a 0-d tensor")
+    if override.overrides(type(self)):
+        return iter(self.unbind(0))
     return iter(REGISTRY["unbind"].call(self, 0)) if self._array.shape[0] else iter(())
 
 
@@ -146,9 +149,12 @@ def split(tensor, split_size_or_sections=None, dim=0, *, split_size=None):
     sizes = split_size if split_size_or_sections is None else split_size_or_sections
     if isinstance(sizes, Tensor) and not sizes._array.ndim:
         sizes = int(sizes.item())
-    if not hasattr(sizes, "__index__") or isinstance(sizes, Tensor):
-        return split_with_sizes(tensor, sizes, dim)
-    return _split(tensor, sizes, dim, "split")
+    try:
+        if not hasattr(sizes, "__index__") or isinstance(sizes, Tensor):
+            return split_with_sizes(tensor, sizes, dim)
+        return _split(tensor, sizes, dim, "split")
+    except AttributeError:
+        return override.again(split, tensor, sizes, dim)
 
 
 def _split(tensor: Tensor, size, dim: int, name: str):
@@ -329,7 +335,7 @@ def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sectio
     n = shape[dim]
     if isinstance(where, Tensor):
         if where._array.dtype != np.int64:
-            kind = where.dtype.tensor_type.removesuffix("Tensor")
+            kind = where.dtype.scalar_type
             raise RuntimeError(
                 f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {kind}"
             )

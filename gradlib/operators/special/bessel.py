@@ -7,9 +7,9 @@ exponentially, and from asymptotic series for large arguments. Y and Ai are left
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from ...op import captures
-from ...op.declare import declare
 from ...op.expose import need_tensor, write_out
 from ...op.interpret import common_dtype
 from ...op.pointwise import unary
@@ -17,8 +17,8 @@ from ...op.vmap import all_entries
 from ...tape import dtypes
 from ...tape.interop import values_of
 from ...tape.tensor import Tensor
-from ..kinds import floating
-from .erf import in_float64
+from ..kinds import floating, unsupported
+from .erf import in_float64, special
 
 POINTS = 64  # of the trapezoidal rule on half a period
 EULER = 0.57721566490153286061
@@ -111,7 +111,7 @@ def _scipy(xp, name: str):
         import scipy.special as functions
     except ImportError:
         raise RuntimeError(
-            f"special function {name} needs SciPy: install it with pip install 'gradlib[special]'"
+            f"special function {name} needs SciPy: install it with pip install 'gradlib[scipy]'"
         ) from None
     fn = getattr(functions, name)
     if not xp.waits:
@@ -147,32 +147,20 @@ i0 = unary(
 )
 
 
-def _declare(name: str, forward, formula, node: str, domain=(0.3, 3.0), **spec):
-    return declare(
-        name,
-        floating(forward),
-        elementwise=True,
-        promote="float",
-        self=formula,
-        node=node,
-        domain=domain,
-        **spec,
-    )
-
-
 def _safe_over(F, top, x):
     """``top / x`` with the limit 1/2 of I1(x) / x at 0."""
     zero = x == 0
     return F.where(zero, 0.5, top / F.where(zero, 1.0, x))
 
 
+_declare = partial(special, domain=(0.3, 3.0))
 i1_op = _declare(
     "special_i1", lambda xp, self: scaled_i(xp, self, 1) * xp.exp(xp.absolute(self)),
-    lambda F, g, self, result: g * (F.i0(self) - _safe_over(F, result, self)), "SpecialI1Backward0",
+    lambda F, g, self, result: g * (F.i0(self) - _safe_over(F, result, self)),
 )  # fmt: skip
 i0e_op = _declare(
     "special_i0e", lambda xp, self: scaled_i(xp, self, 0),
-    lambda F, g, self, result: g * (F.special_i1e(self) - F.sgn(self) * result), "SpecialI0EBackward0",
+    lambda F, g, self, result: g * (F.special_i1e(self) - F.sgn(self) * result), node="SpecialI0EBackward0",
 )  # fmt: skip
 i1e_op = _declare(
     "special_i1e",
@@ -180,66 +168,60 @@ i1e_op = _declare(
     lambda F, g, self, result: (
         g * (F.special_i0e(self) - F.sgn(self) * result - _safe_over(F, result, self))
     ),
-    "SpecialI1EBackward0",
+    node="SpecialI1EBackward0",
 )
 j0_op = _declare(
     "special_bessel_j0",
     lambda xp, self: bessel_j(xp, self, 0),
     lambda F, g, self: -g * F.special_bessel_j1(self),
-    "SpecialBesselJ0Backward0",
 )
 j1_op = _declare(
     "special_bessel_j1",
     lambda xp, self: bessel_j(xp, self, 1),
     lambda F, g, self, result: g * (F.special_bessel_j0(self) - _safe_over(F, result, self)),
-    "SpecialBesselJ1Backward0",
 )
 k0e_op = _declare(
     "special_scaled_modified_bessel_k0",
     lambda xp, self: scaled_k(xp, self, 0),
     lambda F, g, self, result: g * (result - F.special_scaled_modified_bessel_k1(self)),
-    "SpecialScaledModifiedBesselK0Backward0",
 )
 k1e_op = _declare(
     "special_scaled_modified_bessel_k1", lambda xp, self: scaled_k(xp, self, 1),
     lambda F, g, self, result: g * (result - F.special_scaled_modified_bessel_k0(self) - result / self),
-    "SpecialScaledModifiedBesselK1Backward0",
 )  # fmt: skip
 k0_op = _declare(
     "special_modified_bessel_k0", lambda xp, self: scaled_k(xp, self, 0) * xp.exp(-self),
-    lambda F, g, self: -g * F.special_modified_bessel_k1(self), "SpecialModifiedBesselK0Backward0",
+    lambda F, g, self: -g * F.special_modified_bessel_k1(self),
 )  # fmt: skip
 k1_op = _declare(
     "special_modified_bessel_k1",
     lambda xp, self: scaled_k(xp, self, 1) * xp.exp(-self),
     lambda F, g, self, result: -g * (F.special_modified_bessel_k0(self) + result / self),
-    "SpecialModifiedBesselK1Backward0",
 )
 y0_op = _declare(
     "special_bessel_y0",
     lambda xp, self: _scipy(xp, "y0")(self),
     lambda F, g, self: -g * F.special_bessel_y1(self),
-    "SpecialBesselY0Backward0",
     captures=captures.HOST,
 )
 y1_op = _declare(
     "special_bessel_y1", lambda xp, self: _scipy(xp, "y1")(self),
-    lambda F, g, self, result: g * (F.special_bessel_y0(self) - result / self), "SpecialBesselY1Backward0"
-    , captures=captures.HOST,
+    lambda F, g, self, result: g * (F.special_bessel_y0(self) - result / self),
+    captures=captures.HOST,
 )  # fmt: skip
 airy_slope_op = _declare(
     "special_airy_ai_slope", lambda xp, self: _scipy(xp, "airy")(self)[1].astype(self.dtype),
-    lambda F, g, self: g * self * F.special_airy_ai(self), "SpecialAiryAiBackwardBackward0", captures=captures.HOST,
+    lambda F, g, self: g * self * F.special_airy_ai(self), captures=captures.HOST,
+    node="SpecialAiryAiBackwardBackward0",
 )  # fmt: skip
 airy_op = _declare(
     "special_airy_ai", lambda xp, self: _scipy(xp, "airy")(self)[0].astype(self.dtype),
-    lambda F, g, self: g * F.special_airy_ai_slope(self), "SpecialAiryAiBackward0", captures=captures.HOST,
+    lambda F, g, self: g * F.special_airy_ai_slope(self), captures=captures.HOST,
 )  # fmt: skip
 spherical_op = _declare(
     "special_spherical_bessel_j0",
     lambda xp, self: _spherical(xp, self),
     lambda F, g, self: g * (F.cos(self) * self - F.sin(self)) / (self * self),
-    "SpecialSphericalBesselJ0Backward0",
 )
 
 
@@ -281,8 +263,7 @@ def _polynomial_arguments(name: str, x, n):
     if common.category < dtypes.FLOATING:
         common = dtypes.get_default_dtype()
     if common.category == dtypes.COMPLEX:
-        kind = common.tensor_type.removesuffix("Tensor")
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+        raise unsupported(f"{name}_cpu", common)
     if not isinstance(x, Tensor):
         return n.new_full((), x, dtype=common), n.to(common)
     return x.to(common), n.to(common) if isinstance(n, Tensor) else n

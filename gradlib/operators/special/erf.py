@@ -7,8 +7,9 @@ Math. Comp. 23 (1969). In float32 erf is a tanh of an odd polynomial, fitted for
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ...op.declare import declare
+from ...op.declare import Op, declare
 from ...op.expose import apart, function, method, write_out
 from ...op.inplace import inplace
 from ...op.pointwise import unary
@@ -263,39 +264,36 @@ erfinv = unary(
     doc="The inverse of ``erf``.",
     example=("gradlib.erfinv(gradlib.tensor([0.0, 0.5]))", "tensor([0.0000, 0.4769])"),
 )
-ndtri_op = declare(
+
+
+def special(name: str, forward, formula, **facts: Any) -> Op:
+    """Declare a function of each element of a floating tensor; formula: its gradient."""
+    return declare(
+        name, floating(forward), elementwise=True, promote="float", self=formula, **facts
+    )
+
+
+ndtri_op = special(
     "special_ndtri",
-    floating(lambda xp, self: _ndtri(xp, self)),
-    elementwise=True,
-    promote="float",
+    lambda xp, self: _ndtri(xp, self),
+    lambda F, g, result: g * math.sqrt(2 * math.pi) * F.exp(0.5 * result * result),
     domain=(0.05, 0.95),
-    self=lambda F, g, result: g * math.sqrt(2 * math.pi) * F.exp(0.5 * result * result),
-    node="SpecialNdtriBackward0",
 )
-erfcx_op = declare(
+erfcx_op = special(
     "special_erfcx",
-    floating(lambda xp, self: _erfcx(xp, self)),
-    elementwise=True,
-    promote="float",
-    node="SpecialErfcxBackward0",
-    self=lambda g, self, result: g * (2.0 * self * result - 2.0 / ROOT_PI),
+    lambda xp, self: _erfcx(xp, self),
+    lambda g, self, result: g * (2.0 * self * result - 2.0 / ROOT_PI),
 )
-log_ndtr_op = declare(
+log_ndtr_op = special(
     "special_log_ndtr",
-    floating(lambda xp, self: _log_ndtr(xp, self)),
-    elementwise=True,
-    promote="float",
-    node="SpecialLogNdtrBackward0",
+    lambda xp, self: _log_ndtr(xp, self),
     # phi(x) / Phi(x) = sqrt(2 / pi) / erfcx(-x / sqrt 2)
-    self=lambda F, g, self: g * math.sqrt(2 / math.pi) / F.special_erfcx(self * -math.sqrt(0.5)),
+    lambda F, g, self: g * math.sqrt(2 / math.pi) / F.special_erfcx(self * -math.sqrt(0.5)),
 )
-ndtr_op = declare(
+ndtr_op = special(
     "special_ndtr",
-    floating(lambda xp, self: 0.5 * erfc_kernel(xp, self * -math.sqrt(0.5))),
-    elementwise=True,
-    promote="float",
-    self=lambda F, g, self: g * F.exp(-0.5 * self * self) * (1 / math.sqrt(2 * math.pi)),
-    node="SpecialNdtrBackward0",
+    lambda xp, self: 0.5 * erfc_kernel(xp, self * -math.sqrt(0.5)),
+    lambda F, g, self: g * F.exp(-0.5 * self * self) * (1 / math.sqrt(2 * math.pi)),
 )
 
 

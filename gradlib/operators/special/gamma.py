@@ -14,7 +14,7 @@ from ...op.pointwise import pointwise, unary
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
-from ..kinds import floating, missing
+from ..kinds import floating, missing, unsupported
 from .erf import erfc_kernel, in_float64
 
 # -- kernels -----------------------------------------------------------------------------------------------------------
@@ -234,7 +234,6 @@ zeta_op = declare(
     other=lambda F, g, self, other: (
         g * -self * F.special_zeta(self + 1.0 + F.zeros_like(other), other)
     ),
-    node="SpecialZetaBackward0",
     samples=lambda t: [
         (t(3, low=1.5, high=3, requires_grad=False), t(3)),
         (t(3, 1, low=1.5, high=3, requires_grad=False), t(2)),
@@ -268,9 +267,7 @@ def mvlgamma(input, p, *, out=None):
         if input.dtype is dtypes.bool_:
             raise RuntimeError("The input tensor may not be a boolean tensor.")
         if input.is_complex():
-            raise NotImplementedError(
-                f"\"mvlgamma\" not implemented for '{input.dtype.tensor_type.removesuffix('Tensor')}'"
-            )
+            raise unsupported("mvlgamma", input)
         input = input.to(dtypes.get_default_dtype())
 
     steps = backend_of(input._array).table(np.arange(0, -p, -1) * 0.5, input.dtype.np)
@@ -296,9 +293,8 @@ def _mvlgamma_method(self, p):
 def _mvlgamma_in_place(self, p):
     """In-place version of ``mvlgamma``; RuntimeError for a tensor of whole numbers, which cannot hold the result."""
     if not self.is_floating_point():
-        kind = self.dtype.tensor_type.removesuffix("Tensor")
         raise RuntimeError(
-            f"mvlgamma: result type {kind} can't be cast to the desired output type Float"
+            f"mvlgamma: result type {self.dtype.scalar_type} can't be cast to the desired output type Float"
         )
     return self.copy_(mvlgamma(self, p))
 
@@ -341,7 +337,6 @@ entr = declare(
     complex=False,
     self=lambda F, g, self: g * (-F.log(self) - 1.0),
     domain=(0.1, 2.0),
-    node="SpecialEntrBackward0",
 )
 
 

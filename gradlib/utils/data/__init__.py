@@ -1,47 +1,22 @@
 """Datasets, samplers and the DataLoader that turns them into batches."""
 
+from ..._refused import refuse
+from . import dataset, sampler
 from ._utils.collate import default_collate, default_convert
 from ._utils.info import WorkerInfo, get_worker_info
 from .dataloader import DataLoader
-from .dataset import (
-    ChainDataset,
-    ConcatDataset,
-    Dataset,
-    IterableDataset,
-    StackDataset,
-    Subset,
-    TensorDataset,
-    random_split,
-)
+from .dataset import *
 from .distributed import DistributedSampler
-from .sampler import (
-    BatchSampler,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from .sampler import *
 
 __all__ = [
-    "BatchSampler",
-    "ChainDataset",
-    "ConcatDataset",
     "DataLoader",
-    "Dataset",
     "DistributedSampler",
-    "IterableDataset",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "StackDataset",
-    "Subset",
-    "SubsetRandomSampler",
-    "TensorDataset",
-    "WeightedRandomSampler",
     "WorkerInfo",
     "default_collate",
     "default_convert",
     "get_worker_info",
-    "random_split",
 ]
+__all__ += dataset.__all__
+__all__ += sampler.__all__
+__getattr__ = refuse(__name__)

@@ -256,19 +256,18 @@ class ChainDataset(IterableDataset[Any]):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
 
-    def __iter__(self) -> Iterator[Any]:
+    def _parts(self) -> Iterator[Any]:
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise AssertionError("ChainDataset only supports IterableDataset")
+            yield dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        for dataset in self._parts():
             yield from dataset
 
     def __len__(self) -> int:
-        total = 0
-        for dataset in self.datasets:
-            if not isinstance(dataset, IterableDataset):
-                raise AssertionError("ChainDataset only supports IterableDataset")
-            total += len(dataset)  # type: ignore[arg-type]
-        return total
+        return sum(len(dataset) for dataset in self._parts())
 
 
 class Subset(Dataset[T_co]):

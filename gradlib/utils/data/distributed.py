@@ -6,7 +6,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ...tape.generator import Generator
+import numpy as np
+
 from .sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -20,6 +21,22 @@ def _process_group() -> Any:
         return importlib.import_module("gradlib.distributed")
     except ImportError:
         raise RuntimeError("Requires distributed package to be available") from None
+
+
+def _permutation(count: int, seed: int) -> list[int]:
+    """The order that PyTorch's generator of the CPU gives for a seed: ranks may run either library.
+
+    Its generator is the Mersenne twister (M. Matsumoto, T. Nishimura, 1998), its shuffle that of R. A. Fisher and
+    F. Yates.
+    """
+    order = list(range(count))
+    if count < 2:
+        return order
+    draws = np.random.RandomState(seed % 2**32)._bit_generator.random_raw(count - 1)  # type: ignore[attr-defined]
+    ends = np.arange(count, 1, -1, dtype=np.uint64)
+    for i, step in enumerate((draws % ends).tolist()):
+        order[i], order[i + step] = order[i + step], order[i]
+    return order
 
 
 class DistributedSampler(Sampler[T_co]):
@@ -75,8 +92,7 @@ class DistributedSampler(Sampler[T_co]):
     def __iter__(self) -> Iterator[Any]:
         count = len(self.dataset)
         if self.shuffle:
-            rng = Generator().manual_seed(self.seed + self.epoch).rng
-            indices = rng.permutation(count).tolist()
+            indices = _permutation(count, self.seed + self.epoch)
         else:
             indices = list(range(count))
         if len(indices) < self.total_size:  # start over, as often as it takes

@@ -8,8 +8,8 @@ from typing import Any
 from ....op.overlays import on
 
 MODULES = (
-    "attention", "batch_norm", "conv", "cross_entropy", "dropout", "embedding", "im2col", "norm", "optim", "pointwise",
-    "pool", "recurrent", "reduce", "scatter", "softmax", "words",
+    "attention", "batch_norm", "cast", "conv", "cross_entropy", "dropout", "embedding", "im2col", "linear", "norm",
+    "optim", "pointwise", "pool", "recurrent", "reduce", "scatter", "softmax", "words",
 )  # fmt: skip
 forward, vjp = on("cuda")
 

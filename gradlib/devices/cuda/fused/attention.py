@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ....tape.layout import empty_ordered, order_of
-from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, family, instance, launcher_of
+from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, family, launcher_of
 from . import forward, vjp
 
 HEADS = (64, 128)
 KINDS = [(dtype, head) for dtype in FLOATS for head in HEADS if dtype != F8 or head == 64]
 KERNELS = ("attention", "attention_dq", "attention_dkv")
-MODULE = family("attention", *([instance(kernel, *kind) for kind in KINDS] for kernel in KERNELS))
+MODULE = family("attention", **dict.fromkeys(KERNELS, KINDS))
 LAYOUT = np.dtype(
     [("inner", "i8"), *((name, "i8", 3) for name in (*"qkvg", "out")), ("mask", "i8", 4),
      *((name, "i4") for name in ("length", "keys", "width", "values", "causal", "mask_kind")), ("scale", "f8")]
@@ -78,7 +78,8 @@ class _Call:
         half, size = self.dtype in HALVES, 16 // self.dtype.itemsize
         quantum, extra = (16, 8) if half else (2 * size, size)
         width, values = (-(-n // quantum) * quantum + extra for n in (self.width, self.values))
-        own, other = (width + values if both else width) * OWN, (width + values) * OTHER
+        stages = 2 if half else 1  # the next rows of the other side come while the last are used
+        own, other = (width + values if both else width) * OWN, (width + values) * OTHER * stages
         box = 0 if half else OWN * (OTHER + size)
         return (own + other + box) * self.dtype.itemsize
 
@@ -92,10 +93,9 @@ class _Call:
 
     def launch(self, kernel: str, rows: int, *args: Any, both: bool) -> None:
         """Run a kernel with blocks that own `rows`, of one matrix or of both."""
-        name, grid = instance(kernel, self.dtype, self.head), (self.batches, blocks_for(rows, OWN))
-        threads = 128 if self.dtype in HALVES else 256
-        given = (*self.arrays, *args, self.how)
-        launcher_of(self.xp).launch(MODULE, name, grid, threads, given, self.shared(both))
+        grid, threads = (self.batches, blocks_for(rows, OWN)), 128 if self.dtype in HALVES else 256
+        how = (self.xp, (kernel, self.dtype, self.head), grid, threads)
+        MODULE.launch(*how, *self.arrays, *args, self.how, shared=self.shared(both))
 
     def forward(self) -> tuple:
         """(result, logarithms of sums)."""

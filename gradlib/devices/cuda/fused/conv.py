@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ....operators.nn.conv import _bias_grad
-from ....operators.nn.windows import out_size
+from ....operators.nn.windows import out_sizes
 from .. import precision
-from ..kernels import (
-    F4,
-    F8,
-    FLOATS,
-    HALVES,
-    SINGLES,
-    blocks_for,
-    dense,
-    family,
-    instance,
-    instances,
-    launcher_of,
-    parts_launch,
-)
-from . import forward, reduce, vjp
+from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, dense, family
+from . import forward, one_by_one, reduce, vjp
 from .windows import layout
 
 MODULE = family(
     "conv",
-    instances("conv_map", FLOATS),
-    instances("conv_weight", FLOATS),
-    instances("conv_depthwise", FLOATS),
-    instances("conv_depthwise_weight", FLOATS),
+    conv_map=product(FLOATS),
+    conv_weight=product(FLOATS),
+    conv_depthwise=product(FLOATS),
+    conv_depthwise_weight=product(FLOATS),
+    add_bias=product(FLOATS),
 )
 THREADS, COLUMNS = 128, 128  # of a block, of its tile
 ENOUGH_BLOCKS, LEAST = (
     512,
     512,
 )  # blocks that fill a large GPU; positions that a part of a sum should have
+FURTHEST = 1 << 30  # of three dimensions the first: beyond begins what is NOWHERE in conv.cu
 MOST_BLOCKS = 65535  # of the second and third dimension of a grid
 
 
@@ -51,6 +41,8 @@ class _Sizes:
         self.outputs, self.channels = weight_shape[0] // self.groups, weight_shape[1]
         self.space, self.out = tuple(space), tuple(out)
         self.windows = layout(self.space, self.out, self.kernel, stride, padding, dilation)
+        if len(space) == 3 and max(space[0], out[0], padding[0]) >= FURTHEST:
+            self.windows = None
         self.pointwise = self.groups == 1 and math.prod((*self.kernel, *stride)) == 1
         self.pointwise = self.pointwise and not any(padding)
         self.depthwise = self.channels == 1 and self.groups > 1
@@ -61,16 +53,18 @@ class _Sizes:
         return self.windows, np.int64(self.images), *(np.int32(n) for n in given)
 
 
+def _alike(*arrays: Any) -> bool:
+    """Whether arrays (or None) have elements, and one dtype that kernels take."""
+    dtype = arrays[0].dtype
+    return dtype in FLOATS and all(a is None or (a.dtype == dtype and a.size) for a in arrays)
+
+
 def _fit(sizes: _Sizes, *arrays: Any) -> bool:
     """Whether the kernels take these arrays, and are not slower than the products of cuBLAS."""
     dtype = arrays[0].dtype
-    if dtype not in FLOATS or any(
-        a is not None and (a.dtype != dtype or not a.size) for a in arrays
-    ):
+    if not _alike(*arrays):
         return False
-    if dtype in SINGLES and sizes.pointwise:
-        return False
-    tensor_cores = dtype == F4 and precision.get_float32_matmul_precision() != "highest"
+    tensor_cores = dtype == F4 and precision.convolutions_take_tf32()
     return sizes.windows is not None and (not tensor_cores or sizes.depthwise)
 
 
@@ -81,43 +75,45 @@ def _tiles(rows: int, columns: int, dtype: Any) -> tuple[int, int]:
 def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool) -> Any:
     """The convolution of `source`, or with `back` the gradient of its input (and `bias` added)."""
     space = sizes.space if back else sizes.out
+    if sizes.pointwise and _alike(source, weight, bias):
+        return one_by_one.product(xp, MODULE, source, weight, bias, back, space)
     rows = sizes.channels if back else sizes.outputs
     out = xp.empty((sizes.images, rows * sizes.groups, *space), source.dtype)
     if not out.size or not _fit(sizes, source, weight, bias):
         return NotImplemented
-    launch = launcher_of(xp).launch
     given = (dense(xp, source), dense(xp, weight), dense(xp, bias), out)
     if sizes.depthwise:
         numbers = (np.int32(sizes.groups), np.int32(sizes.outputs), np.int32(back))
-        kernel = instance("conv_depthwise", source.dtype)
         given = (*given, sizes.windows, *numbers, np.int64(out.size))
-        launch(MODULE, kernel, blocks_for(out.size), 256, given)
+        MODULE.launch(xp, ("conv_depthwise", source.dtype), blocks_for(out.size), 256, *given)
         return out
     steps = sizes.stride if back else (1,) * len(space)
     columns = sizes.images * math.prod(blocks_for(n, s) for n, s in zip(space, steps, strict=True))
     grid = (*_tiles(rows, columns, source.dtype), sizes.groups * math.prod(steps))
     if max(grid[1:]) > MOST_BLOCKS:
         return NotImplemented
-    kernel = instance("conv_map", source.dtype)
-    launch(MODULE, kernel, grid, THREADS, (*given, *sizes.numbers(back)))
+    MODULE.launch(xp, ("conv_map", source.dtype), grid, THREADS, *given, *sizes.numbers(back))
     return out
 
 
 def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
     """The gradient of the weight."""
+    if sizes.pointwise and _alike(x, g):
+        shape = (g.shape[1], x.shape[1], *sizes.kernel)
+        return one_by_one.weight_gradient(xp, x, g, shape)
     if not _fit(sizes, x, g):
         return NotImplemented
     rows, columns = sizes.outputs, sizes.channels * math.prod(sizes.kernel)
     out = xp.empty((rows * sizes.groups, sizes.channels, *sizes.kernel), x.dtype)
-    launch, given = launcher_of(xp).launch, (dense(xp, x), dense(xp, g))
+    given = (dense(xp, x), dense(xp, g))
     if not out.size:
         return out
     if sizes.depthwise:
-        kernel, grid = instance("conv_depthwise_weight", x.dtype), (rows * sizes.groups, columns)
+        kernel, grid = ("conv_depthwise_weight", x.dtype), (rows * sizes.groups, columns)
         numbers = (np.int64(sizes.images), np.int32(sizes.groups), np.int32(rows))
         if columns > MOST_BLOCKS:
             return NotImplemented
-        launch(MODULE, kernel, grid, 256, (*given, out, sizes.windows, *numbers))
+        MODULE.launch(xp, kernel, grid, 256, *given, out, sizes.windows, *numbers)
         return out
     tiles = _tiles(rows, columns, x.dtype)
     length = sizes.images * math.prod(sizes.out)
@@ -126,28 +122,20 @@ def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
         return NotImplemented
     wide = F4 if x.dtype in HALVES else x.dtype
     partial = xp.empty((parts, out.size), wide) if parts > 1 else None
-    kernel, grid = instance("conv_weight", x.dtype), (*tiles, sizes.groups * parts)
-    launch(MODULE, kernel, grid, THREADS, (*given, partial, out, *sizes.numbers(parts)))
+    kernel, grid = ("conv_weight", x.dtype), (*tiles, sizes.groups * parts)
+    MODULE.launch(xp, kernel, grid, THREADS, *given, partial, out, *sizes.numbers(parts))
     if parts > 1:
-        given = (partial, out, np.int64(parts), np.int64(out.size), np.float64(1))
-        kernel = instance("sum_parts", x.dtype)
-        launch(reduce.MODULE, kernel, *parts_launch(out.size, parts), given)
+        reduce.add_parts(xp, partial, out, np.float64(1))
     return out
 
 
 # -- overlays ----------------------------------------------------------------------------------------------------------
 
 
-def _out(space: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple:
-
-    sizes = zip(space, kernel, stride, padding, dilation, strict=True)
-    return tuple(out_size(*one) for one in sizes)
-
-
 @forward("convolution")
 def convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
     space = input.shape[2:]
-    out = _out(space, weight.shape[2:], stride, padding, dilation)
+    out = out_sizes(space, weight.shape[2:], stride, padding, dilation)
     how = (stride, padding, dilation, groups)
     sizes = _Sizes(input.shape[0], weight.shape, space, out, *how)
     return _map(xp, sizes, input, weight, bias, False)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..kernels import (
-    F4,
-    FLOATS,
-    HALVES,
-    SINGLES,
-    dense,
-    family,
-    instance,
-    instances,
-    launcher_of,
-    lines_launch,
-)
+from ..kernels import F4, FLOATS, HALVES, SINGLES, dense, family, lines_launch
 from . import forward, reduce, vjp
 
 NONE, MEAN, SUM = range(3)
@@ -27,12 +17,12 @@ I4, I8 = np.dtype(np.int32), np.dtype(np.int64)
 INDICES = (I4, I8)
 MODULE = family(
     "cross_entropy",
-    instances("cross_entropy", FLOATS, INDICES, FLAGS),
-    instances("nll", FLOATS, INDICES),
-    instances("loss_parts", SINGLES),
-    instances("loss_total", FLOATS),
-    instances("weight_total", SINGLES, INDICES),
-    instances("class_grad", FLOATS, INDICES, FLAGS, FLAGS),
+    cross_entropy=product(FLOATS, INDICES, FLAGS),
+    nll=product(FLOATS, INDICES),
+    loss_parts=product(SINGLES),
+    loss_total=product(FLOATS),
+    weight_total=product(SINGLES, INDICES),
+    class_grad=product(FLOATS, INDICES, FLAGS, FLAGS),
 )
 
 
@@ -60,27 +50,27 @@ class _Problem:
         """Losses of lines as `reduction` asks for, in the dtype of the scores."""
         if reduction == NONE:
             return losses.astype(self.dtype, copy=False).reshape(shape)
-        launch, lines, parts = launcher_of(self.xp).launch, self.lines, _parts(self.lines)
+        lines, parts = self.lines, _parts(self.lines)
         if parts > 1:
             sums = [self.xp.empty(parts, self.wide) for _ in range(2)]
             given = (losses, weights, *sums, np.int64(lines))
-            launch(MODULE, instance("loss_parts", self.wide), parts, 256, given)
+            MODULE.launch(self.xp, ("loss_parts", self.wide), parts, 256, *given)
             (losses, weights), lines = sums, parts
         out = self.xp.empty((), self.dtype)
         given = (losses, weights, out, np.int64(lines), np.int32(reduction))
-        launch(MODULE, instance("loss_total", self.dtype), 1, 1024, given)
+        MODULE.launch(self.xp, ("loss_total", self.dtype), 1, 1024, *given)
         return out
 
     def total(self, reduction: int, ignore_index: int) -> Any:
         """The sum of the weights, if the mean needs it."""
         if reduction != MEAN:
             return None
-        launch, parts = launcher_of(self.xp).launch, _parts(self.lines)
+        parts = _parts(self.lines)
         out = self.xp.empty(parts, self.wide)
         given = (self.target, self.weight, out, np.int64(ignore_index))
         given += (np.int64(self.lines), self.sizes[1])
-        kernel = instance("weight_total", self.wide, self.target.dtype)
-        launch(MODULE, kernel, parts, 1024 if parts == 1 else 256, given)
+        kernel = ("weight_total", self.wide, self.target.dtype)
+        MODULE.launch(self.xp, kernel, parts, 1024 if parts == 1 else 256, *given)
         return out if parts == 1 else reduce.sum_all(self.xp, out)
 
     def gradient(
@@ -91,8 +81,8 @@ class _Problem:
         total = self.total(reduction, ignored)
         given = (dense(self.xp, g), x, self.target, self.weight, top, logs, total, out)
         given += (np.int32(reduction), np.int64(ignored), *self.sizes)
-        kernel = instance("class_grad", self.dtype, self.target.dtype, x is not None, self.columns)
-        launcher_of(self.xp).launch(MODULE, kernel, self.grid, self.block, given)
+        kernel = ("class_grad", self.dtype, self.target.dtype, x is not None, self.columns)
+        MODULE.launch(self.xp, kernel, self.grid, self.block, *given)
         return out
 
 
@@ -107,9 +97,8 @@ def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     p = _Problem(xp, self.shape, self.dtype, target, weight)
     losses, weights, top, logs = (p.per_line() for _ in range(4))
     given = (dense(xp, self), p.target, p.weight, losses, weights, top, logs)
-    kernel = instance("cross_entropy", self.dtype, target.dtype, p.columns)
-    given += (np.int64(ignore_index), *p.sizes)
-    launcher_of(xp).launch(MODULE, kernel, p.grid, p.block, given)
+    kernel = ("cross_entropy", self.dtype, target.dtype, p.columns)
+    MODULE.launch(xp, kernel, p.grid, p.block, *given, np.int64(ignore_index), *p.sizes)
     return p.reduced(losses, weights, reduction, target.shape), top, logs
 
 
@@ -130,8 +119,7 @@ def nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
     p = _Problem(xp, self.shape, self.dtype, target, weight)
     losses, weights = p.per_line(), p.per_line()
     given = (dense(xp, self), p.target, p.weight, losses, weights, np.int64(ignore_index), *p.sizes)
-    kernel = instance("nll", self.dtype, target.dtype)
-    launcher_of(xp).launch(MODULE, kernel, -(-p.lines // 256), 256, given)
+    MODULE.launch(xp, ("nll", self.dtype, target.dtype), -(-p.lines // 256), 256, *given)
     return p.reduced(losses, weights, reduction, target.shape)
 
 
@@ -141,10 +129,3 @@ def nll_loss_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_ind
         return NotImplemented
     p = _Problem(xp, shape, grad.dtype, target, weight)
     return p.gradient(grad, None, None, None, tuple(shape), reduction, ignore_index)
-
-
-@vjp("nll_loss_op")
-def nll_loss_vjp(F, g, target, weight, self_shape, reduction, ignore_index):
-    how = {"shape": tuple(self_shape), "reduction": reduction, "ignore_index": ignore_index}
-    grad = nll_loss_grad(F.backend, g, target, weight, **how)
-    return grad if grad is NotImplemented else (grad, None, None)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..kernels import F4, FLOATS, blocks_for, dense, family, instance, instances, launcher_of
-from . import forward, vjp
+from ..kernels import F4, FLOATS, blocks_for, dense, family
+from . import forward
 
 MODULE = family(
-    "dropout",
-    instances("dropout", FLOATS),
-    ["philox_advance"],
-    instances("masked_scale", FLOATS),
+    "dropout", dropout=product(FLOATS), philox_advance=[()], masked_scale=product(FLOATS)
 )
 
 
@@ -33,10 +31,14 @@ def _draw(xp: Any, x: Any, shape: tuple, p: float, state: Any, dtype: Any) -> tu
         threads = -(-size // 4)
         threshold = np.uint32(min(round(p * 2**32), 2**32 - 1))
         given = (x, out, keep, state, threshold, np.float64(1 / (1 - p)), np.int64(size))
-        launch = launcher_of(xp).launch
-        launch(MODULE, instance("dropout", dtype), blocks_for(threads), 256, given)
-        launch(MODULE, "philox_advance", 1, 1, (state, np.uint64(threads)))
+        MODULE.launch(xp, ("dropout", dtype), blocks_for(threads), 256, *given)
+        advance(xp, state, threads)
     return out, keep
+
+
+def advance(xp: Any, state: Any, threads: int) -> None:
+    """Move `state` (see `new_state`) on behind what so many threads have drawn."""
+    MODULE.launch(xp, ("philox_advance",), 1, 1, state, np.uint64(threads))
 
 
 def dropout(xp: Any, x: Any, p: float, state: Any) -> Any:
@@ -58,12 +60,6 @@ def masked_scale(xp, self, mask, *, scale):
     out = xp.empty(self.shape, self.dtype)
     if out.size:
         given = (dense(xp, self), dense(xp, mask), out, np.float64(scale), np.int64(out.size))
-        kernel = instance("masked_scale", self.dtype)
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(-(-out.size // 4)), 256, given)
+        grid = blocks_for(-(-out.size // 4))
+        MODULE.launch(xp, ("masked_scale", self.dtype), grid, 256, *given)
     return out
-
-
-@vjp("masked_scale")
-def masked_scale_vjp(F, g, mask, scale):
-    grad = masked_scale(F.backend, g, mask, scale=scale)
-    return grad if grad is NotImplemented else (grad, None)

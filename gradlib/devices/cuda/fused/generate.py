@@ -86,14 +86,14 @@ def write(name: str, traced: Traced, places: dict[str, str], dims: int) -> str:
     parameters += [f"T* out{i}" for i in range(len(traced.outputs))] + ["int64 size"]
     lines = ["typedef wide<T> A;"]
     lines += [f"const A in_{k} = p_{k}[0];" for k, how in places.items() if how == ONE]
-    lines.append(_function(traced, places))
+    lines += written(traced, places)
     if not by_vectors(traced, places):
         parameters += [f"int64 size{d}" for d in range(dims)]
         strided = [k for k, how in places.items() if how == STRIDED]
         parameters += [f"int64 stride_{k}{d}" for k in strided for d in range(dims)]
         lines += _one_by_one(traced, places, dims)
     else:
-        lines += _by_vectors(traced, places)
+        lines += ["const int64 first = thread_number() * Pack<T>::size;", *vectors(traced, places)]
     head = f"template <typename T> __global__ void {name}({', '.join(parameters)}) {{"
     return head + "\n  " + "\n  ".join(lines) + "\n}\n"
 
@@ -103,11 +103,11 @@ def _moving(places: dict[str, str]) -> list[str]:
     return [k for k, how in places.items() if how in (DENSE, STRIDED)]
 
 
-def _function(traced: Traced, places: dict[str, str]) -> str:
-    """The formula as a function of the elements of its moving arguments."""
+def written(traced: Traced, places: dict[str, str]) -> list[str]:
+    """The formula as a function ``compute`` of the elements of its moving arguments."""
     parameters = [f"A in_{k}" for k in _moving(places)]
     parameters += [f"T& r{i}" for i in range(len(traced.outputs))]
-    return f"const auto compute = [=]({', '.join(parameters)}) {{\n    {traced.body()}\n  }};"
+    return [f"const auto compute = [=]({', '.join(parameters)}) {{\n    {traced.body()}\n  }};"]
 
 
 def _call(traced: Traced, places: dict[str, str], element: Callable[[str], str], out: str) -> str:
@@ -133,8 +133,8 @@ def _one_by_one(traced: Traced, places: dict[str, str], dims: int) -> list[str]:
     return [*lines, _call(traced, places, lambda k: spots[k], "out{}[i]")]
 
 
-def _by_vectors(traced: Traced, places: dict[str, str]) -> list[str]:
-    """A thread for a Pack of neighbouring elements; one by one where they are not aligned."""
+def vectors(traced: Traced, places: dict[str, str]) -> list[str]:
+    """The Pack of neighbouring elements from ``first`` on, below ``size``; one by one where they are not aligned."""
     moving, outs = _moving(places), [f"out{i}" for i in range(len(traced.outputs))]
     pointers = [*(f"p_{k}" for k in moving), *outs]
     aligned = " && ".join(f"aligned({p})" for p in pointers)
@@ -144,7 +144,6 @@ def _by_vectors(traced: Traced, places: dict[str, str]) -> list[str]:
     writes = " ".join(f"pack_of({out} + first) = w{i};" for i, out in enumerate(outs))
     single = _call(traced, places, lambda k: f"p_{k}[i]", "out{}[i]")
     return [
-        "const int64 first = thread_number() * Pack<T>::size;",
         f"if (first + Pack<T>::size <= size && {aligned}) {{",
         f"  {reads}",
         f"  {results}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,34 @@ from ..kernels import (
     blocks_for,
     dense,
     family,
-    instance,
-    instances,
-    launcher_of,
     pack_size,
     parts_launch,
     rows_launch,
-)
+)  # fmt: skip
 from . import forward, vjp
 
 FLAGS = (False, True)
-KINDS = [(d, *flags) for d in FLOATS for flags in ((False, False), (True, False), (False, True))]
+STORED = [(d, d) for d in FLOATS] + [(d, F4) for d in HALVES]
+"""Dtypes of what is normalised and of weight and bias: half types may have those in float32, as under autocast."""
+KINDS = [(*d, *flags) for d in STORED for flags in ((False, False), (True, False), (False, True))]
 MODULE = family(
     "norm",
-    [instance("norm", *kind) for kind in KINDS],
-    [instance("norm_grad", *kind) for kind in KINDS],
-    instances("norm_columns", FLOATS, FLAGS),
-    instances("norm_channels", FLOATS),
-    instances("norm_parts", FLOATS),
+    norm=KINDS,
+    norm_grad=KINDS,
+    norm_columns=product(FLOATS, FLAGS),
+    norm_channels=product(FLOATS),
+    norm_parts=product(FLOATS),
 )
 PART = 64  # rows that one block adds up for the gradient of the weights, at least
 MOST_PARTS, ENOUGH_BLOCKS = 128, 1024  # of what a large GPU has work for there may be more parts
+
+
+def stored(x: Any, weight: Any, bias: Any = None) -> Any:
+    """The dtype of the parameters of a normalisation (without any that of `x`); None if kernels do not take them."""
+    kind = next((p.dtype for p in (weight, bias) if p is not None), x.dtype)
+    if not x.size or (x.dtype, kind) not in STORED or (bias is not None and bias.dtype != kind):
+        return None
+    return kind
 
 
 class _Rows:
@@ -44,7 +52,7 @@ class _Rows:
     def __init__(self, size: int, dtype: Any, n: int, groups: int = 0, inner: int = 1):
         self.rows, self.n, self.groups, self.inner = size // n, n, groups, inner
         self.wide = F4 if dtype in HALVES else dtype
-        self.launch = rows_launch(self.rows, n)
+        self.launch = rows_launch(self.rows, n, pack_size(dtype))
         self.sizes = tuple(np.int64(k) for k in (self.rows, n, max(groups, 1), inner))
 
 
@@ -63,22 +71,16 @@ def _group_rows(shape: tuple, dtype: Any, groups: int) -> _Rows:
     )
 
 
-def _fit(x: Any, *others: Any) -> bool:
-    """Whether the kernels take these arrays."""
-    return bool(
-        x.dtype in FLOATS and x.size and all(a is None or a.dtype == x.dtype for a in others)
-    )
-
-
-def _norm(xp: Any, x: Any, weight: Any, bias: Any, how: _Rows, rms: bool, eps: float) -> tuple:
-    """(result, mean or None, rstd); the statistics are flat."""
+def _norm(
+    xp: Any, x: Any, weight: Any, bias: Any, kind: Any, how: _Rows, rms: bool, eps: float
+) -> tuple:
+    """(result, mean or None, rstd); the statistics are flat. kind: the dtype of weight and bias."""
     out = xp.empty(x.shape, x.dtype)
     mean = None if rms else xp.empty(how.rows, how.wide)
     rstd = xp.empty(how.rows, how.wide)
-    grid, block = how.launch
     given = (dense(xp, x), dense(xp, weight), dense(xp, bias), out, mean, rstd, *how.sizes)
-    kernel = instance("norm", x.dtype, rms, how.groups > 0)
-    launcher_of(xp).launch(MODULE, kernel, grid, block, (*given, np.float64(eps)))
+    kernel = ("norm", x.dtype, kind, rms, how.groups > 0)
+    MODULE.launch(xp, kernel, *how.launch, *given, np.float64(eps))
     return out, mean, rstd
 
 
@@ -89,28 +91,26 @@ def _gradients(
     weight: Any,
     mean: Any,
     rstd: Any,
+    kind: Any,
     how: _Rows,
     needs: tuple,
     shape: tuple,
 ) -> list:
-    """Gradients of x, weight and bias (those that are needed); `shape` is that of weight and bias."""
+    """Gradients of x, weight and bias (those that are needed); shape, kind: shape and dtype of weight and bias."""
     rms = mean is None
     g, x, weight, mean, rstd = (dense(xp, a) for a in (g, x, weight, mean, rstd))
     out: list = [None, None, None]
-    launch = launcher_of(xp).launch
     if needs[0]:
         out[0] = xp.empty(x.shape, x.dtype)
-        grid, block = how.launch
-        kernel = instance("norm_grad", x.dtype, rms, how.groups > 0)
-        given = (g, x, mean, rstd, weight, out[0], *how.sizes)
-        launch(MODULE, kernel, grid, block, given)
+        kernel = ("norm_grad", x.dtype, kind, rms, how.groups > 0)
+        MODULE.launch(xp, kernel, *how.launch, g, x, mean, rstd, weight, out[0], *how.sizes)
     if any(needs[1:]):
         products, totals = _partial(xp, g, x, mean, rstd, how)
         for i in range(1, len(needs)):
-            out[i] = xp.empty(shape, x.dtype) if needs[i] else None
+            out[i] = xp.empty(shape, kind) if needs[i] else None
         parts, n = products.shape
         given = (products, totals, out[1], out[2], np.int64(parts), np.int64(n))
-        launch(MODULE, instance("norm_parts", x.dtype), *parts_launch(n, parts), given)
+        MODULE.launch(xp, ("norm_parts", kind), *parts_launch(n, parts), *given)
     return out
 
 
@@ -121,62 +121,69 @@ def _partial(xp: Any, g: Any, x: Any, mean: Any, rstd: Any, how: _Rows) -> tuple
         lines = how.rows * per_group
         parts = how.rows // how.groups
         grid: Any
-        grid, block = rows_launch(lines, how.inner)
-        name, sizes = instance("norm_channels", x.dtype), (lines, how.inner, per_group)
+        kernel: tuple
+        grid, block = rows_launch(lines, how.inner, pack_size(x.dtype))
+        kernel, sizes = ("norm_channels", x.dtype), (lines, how.inner, per_group)
     else:
         blocks = blocks_for(how.n, 32 * pack_size(x.dtype))
         parts = max(1, min(how.rows // PART, max(MOST_PARTS, ENOUGH_BLOCKS // blocks)))
         grid, block = (blocks, parts), (32, 8)
-        name, sizes = instance("norm_columns", x.dtype, mean is None), (how.rows, how.n)
+        kernel, sizes = ("norm_columns", x.dtype, mean is None), (how.rows, how.n)
     n = how.groups * (how.n // how.inner) if how.groups else how.n
     products, totals = xp.empty((parts, n), how.wide), xp.empty((parts, n), how.wide)
     given = (g, x, mean, rstd, products, totals, *(np.int64(k) for k in sizes))
-    launcher_of(xp).launch(MODULE, name, grid, block, given)
+    MODULE.launch(xp, kernel, grid, block, *given)
     return products, totals
 
 
 @forward("native_layer_norm")
 def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
-    if not _fit(input, weight, bias):
+    kind = stored(input, weight, bias)
+    if kind is None:
         return NotImplemented
     how, stats = _layer_rows(input.shape, input.dtype, tuple(normalized_shape))
-    out, mean, rstd = _norm(xp, input, weight, bias, how, False, eps)
+    out, mean, rstd = _norm(xp, input, weight, bias, kind, how, False, eps)
     return out, mean.reshape(stats), rstd.reshape(stats)
 
 
 @vjp("native_layer_norm")
 def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
-    if not _fit(input, g, weight):
+    kind = stored(input, weight)
+    if kind is None or g.dtype != input.dtype:
         return NotImplemented
     shape = tuple(normalized_shape)
     how, _ = _layer_rows(input.shape, input.dtype, shape)
-    return tuple(_gradients(F.backend, g, input, weight, result1, result2, how, needs, shape))
+    return tuple(_gradients(F.backend, g, input, weight, result1, result2, kind, how, needs, shape))
 
 
 @forward("fused_rms_norm")
 def rms_norm(xp, input, weight=None, *, normalized_shape, eps):
-    if not _fit(input, weight):
+    kind = stored(input, weight)
+    if kind is None:
         return NotImplemented
     how, stats = _layer_rows(input.shape, input.dtype, tuple(normalized_shape))
-    out, _, rstd = _norm(xp, input, weight, None, how, True, eps)
+    out, _, rstd = _norm(xp, input, weight, None, kind, how, True, eps)
     return out, rstd.reshape(stats)
 
 
 @vjp("fused_rms_norm")
 def rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
-    if not _fit(input, g, weight):
+    kind = stored(input, weight)
+    if kind is None or g.dtype != input.dtype:
         return NotImplemented
     shape = tuple(normalized_shape)
     how, _ = _layer_rows(input.shape, input.dtype, shape)
-    return tuple(_gradients(F.backend, g, input, weight, None, result1, how, needs, shape)[:2])
+    given = (g, input, weight, None, result1, kind, how, needs, shape)
+    return tuple(_gradients(F.backend, *given)[:2])
 
 
 @forward("native_group_norm")
 def group_norm(xp, input, weight=None, bias=None, *, groups, eps):
-    if not _fit(input, weight, bias):
+    kind = stored(input, weight, bias)
+    if kind is None:
         return NotImplemented
     out, mean, rstd = _norm(
-        xp, input, weight, bias, _group_rows(input.shape, input.dtype, groups), False, eps
+        xp, input, weight, bias, kind, _group_rows(input.shape, input.dtype, groups), False, eps
     )
     stats = (input.shape[0], groups)
     return out, mean.reshape(stats), rstd.reshape(stats)
@@ -184,7 +191,8 @@ def group_norm(xp, input, weight=None, bias=None, *, groups, eps):
 
 @vjp("native_group_norm")
 def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
-    if not _fit(input, g, weight):
+    kind = stored(input, weight)
+    if kind is None or g.dtype != input.dtype:
         return NotImplemented
     how, shape = _group_rows(input.shape, input.dtype, groups), (input.shape[1],)
-    return tuple(_gradients(F.backend, g, input, weight, result1, result2, how, needs, shape))
+    return tuple(_gradients(F.backend, g, input, weight, result1, result2, kind, how, needs, shape))

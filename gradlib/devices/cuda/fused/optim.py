@@ -10,71 +10,37 @@ do not fit: mixed dtypes, arrays with gaps, or arrays of a parameter that lie in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..kernels import F4, FLOATS, HALVES, SINGLES, family, instance, instances, launcher_of
+from ..kernels import F4, FLOATS, HALVES, SINGLES, family
+from .lists import fit, in_one, table_type, tables
 
-TENSORS, ARRAYS, PIECE = 48, 6, 4096  # as in kernels/optim.cu
+ARRAYS = 6  # as in kernels/optim.cu
 PARAM, GRAD, FIRST, SECOND, LARGEST, STEP = range(ARRAYS)  # slots are FIRST, SECOND...
 NORMS = {float("inf"): 0, 1.0: 1, 2.0: 2}
 MODULE = family(
     "optim",
-    ["advance_steps"],
-    instances("adam", FLOATS),
-    instances("sgd", FLOATS),
-    instances("norm_pieces", FLOATS, NORMS.values()),
-    instances("norm_total", SINGLES, NORMS.values()),
-    instances("clip", FLOATS),
+    advance_steps=[()],
+    adam=product(FLOATS),
+    sgd=product(FLOATS),
+    norm_pieces=product(FLOATS, NORMS.values()),
+    norm_total=product(SINGLES, NORMS.values()),
+    clip=product(FLOATS),
 )
-TABLE = np.dtype(
-    [("at", "u8", (ARRAYS, TENSORS)), ("size", "i8", TENSORS), ("first", "i4", TENSORS), ("count", "i4"),
-     ("unused", "i4")]
-)  # fmt: skip
+TABLE = table_type(ARRAYS)
 SETTINGS = np.dtype(
     [("lr", "f8"), ("betas", "f8", 2), ("eps", "f8"), ("weight_decay", "f8"), ("momentum", "f8"), ("dampening", "f8"),
      ("step", "f8"), ("decoupled_weight_decay", "i4"), ("maximize", "i4"), ("nesterov", "i4"), ("unused", "i4")]
 )  # fmt: skip
-
-
-def _fit(lists: Sequence[Sequence[Any]]) -> bool:
-    """Whether all arrays have one dtype that kernels take, and those of each tensor lie alike in memory."""
-    first = lists[0]
-    if not first or first[0].dtype not in FLOATS:
-        return False
-    dtype = first[0].dtype
-    for arrays in zip(*lists, strict=True):
-        lead = arrays[0]
-        if any(a.dtype != dtype or a.shape != lead.shape for a in arrays):
-            return False
-        if all(a.flags.c_contiguous for a in arrays):
-            continue
-        order = sorted(range(lead.ndim), key=lambda d: -lead.strides[d])
-        if (
-            any(a.strides != lead.strides for a in arrays)
-            or not lead.transpose(order).flags.c_contiguous
-        ):
-            return False
-    return True
+SETTINGS_IN_ONE = in_one(SETTINGS)
 
 
 def _tables(xp: Any, lists: dict[int, Sequence[Any]]) -> Iterator[tuple[Any, int]]:
     """(table, number of blocks) for up to TENSORS tensors at a time; `lists`: arrays by their number in the table."""
-    pointer = launcher_of(xp).pointer
-    sizes = [a.size for a in lists[GRAD]]
-    chosen = [i for i, n in enumerate(sizes) if n]
-    for begin in range(0, len(chosen), TENSORS):
-        some = chosen[begin : begin + TENSORS]
-        table, count = np.zeros(1, TABLE), len(some)
-        row = table[0]
-        for which, arrays in lists.items():
-            row["at"][which, :count] = [pointer(arrays[i]) for i in some]
-        own = np.array([sizes[i] for i in some])
-        blocks = -(-own // PIECE)
-        row["size"][:count], row["count"] = own, count
-        row["first"][1:count] = np.cumsum(blocks)[:-1]
-        yield table, int(blocks.sum())
+    return tables(xp, TABLE, lists, [a.size for a in lists[GRAD]])
 
 
 def _settings(settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -85,7 +51,7 @@ def _settings(settings: dict[str, Any]) -> tuple[Any, Any]:
     for name in SETTINGS.names or ():
         if name in settings and not (on_device and name == "lr"):
             made[name] = settings[name]
-    return made, lr if on_device else None
+    return made.view(SETTINGS_IN_ONE), lr if on_device else None
 
 
 def _signals(*arrays: Any) -> bool:
@@ -123,16 +89,15 @@ def step(
     if not isinstance(steps, Sequence):
         settings, steps = settings | {"step": steps}, ()
     made, lr_at = _settings(settings)
-    if not _fit(list(lists.values())) or not _signals(lr_at, found_inf, scale, *steps):
+    if not fit(list(lists.values())) or not _signals(lr_at, found_inf, scale, *steps):
         return NotImplemented
     if steps:
         lists[STEP] = steps
-    launch = launcher_of(xp).launch
-    kernel = instance(rule, params[0].dtype)
+    kernel = (rule, params[0].dtype)
     for table, blocks in _tables(xp, lists):
         if steps:
-            launch(MODULE, "advance_steps", 1, 64, (table, found_inf))
-        launch(MODULE, kernel, blocks, 256, (table, made, lr_at, found_inf, scale))
+            MODULE.launch(xp, ("advance_steps",), 1, 64, table, found_inf)
+        MODULE.launch(xp, kernel, blocks, 256, table, made, lr_at, found_inf, scale)
     return None
 
 
@@ -141,32 +106,31 @@ def total_norm(xp: Any, grads: Sequence[Any], norm_type: float = 2.0) -> Any:
 
     norm_type: 1, 2 or inf; NotImplemented for others.
     """
-    if not _fit([grads]) or norm_type not in NORMS:
+    if not fit([grads]) or norm_type not in NORMS:
         return NotImplemented
     dtype, kind = grads[0].dtype, NORMS[norm_type]
     wide = F4 if dtype in HALVES else dtype
-    launch, tables = launcher_of(xp).launch, list(_tables(xp, {GRAD: grads}))
+    tables = list(_tables(xp, {GRAD: grads}))
     total = xp.zeros((), wide)
     count = sum(blocks for _, blocks in tables)
     if not count:
         return total
     partial, before = xp.empty(count, wide), 0
     for table, blocks in tables:
-        kernel = instance("norm_pieces", dtype, kind)
-        launch(MODULE, kernel, blocks, 256, (table, partial, np.int64(before)))
+        kernel = ("norm_pieces", dtype, kind)
+        MODULE.launch(xp, kernel, blocks, 256, table, partial, np.int64(before))
         before += blocks
-    launch(MODULE, instance("norm_total", wide, kind), 1, 1024, (partial, total, np.int64(count)))
+    MODULE.launch(xp, ("norm_total", wide, kind), 1, 1024, partial, total, np.int64(count))
     return total
 
 
 def clip(xp: Any, grads: Sequence[Any], total: Any, max_norm: float) -> Any:
     """Multiply `grads` in place by ``min(1, max_norm / (total + 1e-6))``; `total` as `total_norm` returns it."""
-    if not _fit([grads]):
+    if not fit([grads]):
         return NotImplemented
     dtype = grads[0].dtype
     if total.dtype != (F4 if dtype in HALVES else dtype) or total.size != 1:
         return NotImplemented
     for table, blocks in _tables(xp, {GRAD: grads}):
-        given = (table, total, np.float64(max_norm))
-        launcher_of(xp).launch(MODULE, instance("clip", dtype), blocks, 256, given)
+        MODULE.launch(xp, ("clip", dtype), blocks, 256, table, total, np.float64(max_norm))
     return None

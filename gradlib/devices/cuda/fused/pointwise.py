@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import F4, F8, FLOATS, HALVES, instance, launcher_of
+from . import direct
 from .generate import DENSE, NUMBER, ONE, STRIDED, Generated, Traced, trace
 from .trace import Ops, Untraceable, run_forward, traceable
 
@@ -28,7 +29,8 @@ MAX_DIMS = 8
 class Kernel:
     """A traced formula that can be run on arrays.
 
-    order: the names of the values that it is called with.
+    order: the names of the values that it is called with. A single operation saves no pass over memory: it is only
+    for arrays that lie side by side, for which the launch costs the host less than the array library's own.
     """
 
     def __init__(self, label: str, traced: Traced, order: Sequence[str]):
@@ -36,6 +38,7 @@ class Kernel:
         self.names = tuple(traced.inputs)
         self.picks = tuple(order.index(name) for name in self.names)
         self.count = len(traced.outputs)
+        self.single = traced.cost == 1
         self.modules: dict[tuple, Generated] = {}
         self.dense: dict[
             Any, tuple[Generated, str]
@@ -49,6 +52,8 @@ class Kernel:
                 getattr(v, "shape", None) != shape or v.dtype != dtype or not v.flags.c_contiguous
                 or isinstance(v, np.generic)
             ):  # fmt: skip
+                if self.single:
+                    return NotImplemented
                 return self._general(xp, dict(zip(self.names, values)), shape, dtype)
         outs = [xp.empty(shape, dtype) for _ in range(self.count)]
         size = outs[0].size
@@ -57,6 +62,14 @@ class Kernel:
             args = (*values, *outs, np.int64(size))
             launcher_of(xp).launch(module, name, module.blocks(size, dtype), 256, args)
         return outs
+
+    def direct(
+        self, xp: Any, order: Sequence[str], gives: Any, dtype: np.dtype, otherwise: Callable
+    ) -> Callable:
+        """The function of the values in `order` that needs no look at the rest; see `direct.write`."""
+        return direct.write(
+            xp, lambda form: self._module(form, 0), order, self.names, gives, dtype, otherwise
+        )
 
     def _ready(self, dtype: np.dtype) -> tuple[Generated, str]:
         module = self._module(dict.fromkeys(self.names, DENSE), 0)
@@ -156,12 +169,23 @@ def collapse(shape: tuple, strides: list[tuple]) -> tuple[list[int], list[list[i
 # -- overlays ----------------------------------------------------------------------------------------------------------
 
 
+def _declined(*values: Any) -> Any:
+    return NotImplemented
+
+
 class Overlay:
-    """Common part of the two overlays of an op: a kernel for each variant that occurs."""
+    """Common part of the two overlays of an op: a kernel for each variant that occurs.
+
+    singles: whether kernels of one operation are wanted, too.
+    """
+
+    singles = True
 
     def __init__(self, op: Any, label: str):
         self.op, self.label = op, f"{op.name}_{label}"
         self.variants: dict[tuple, Kernel | None] = {}
+        # functions of the raw values, by the backend of the arrays and the parts of those keys
+        self.ready: dict[tuple, Callable] = {}
 
     def make(
         self, key: tuple, order: Sequence[str], trace_it: Callable[[], Traced | None]
@@ -173,10 +197,16 @@ class Overlay:
         except TypeError:  # an attribute without a hash, an array for instance
             return None
         traced, found = trace_it(), None
-        if traced is not None and traced.cost > 1 and traced.inputs:
+        if traced is not None and traced.inputs and self.worth(traced):
             found = Kernel(self.label, traced, order)
         self.variants[key] = found
         return found
+
+    def worth(self, traced: Traced) -> bool:
+        """Whether a kernel is better than the array library's functions, which give arguments back as they are."""
+        given = {id(node) for node in traced.inputs.values()}
+        passes = not any(id(node) in given for node in traced.outputs)
+        return traced.cost > 1 or (traced.cost == 1 and passes and self.singles)
 
     def known(self, key: tuple) -> Any:
         """The kernel of a variant, None if it has none, or NotImplemented if it has not been met before."""
@@ -187,12 +217,36 @@ class Overlay:
 
 
 class ForwardOverlay(Overlay):
-    """``forward(xp, *arrays, **attrs)`` in one kernel."""
+    """``forward(xp, *arrays, **attrs)`` in one kernel; `function` is the overlay."""
 
-    def __call__(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
+    def __init__(self, op: Any):
+        super().__init__(op, "forward")
+        self.singles = bool(op.ufunc)  # whose formula is the operation
+        self.function = self._function()
+
+    def _function(self) -> Callable:
+        """The overlay with the op's own parameters: what is ready is looked up and called, the rest is for `run`."""
+        op = self.op
+        tensors = "".join(f"{t}, " for t in op.tensors)
+        named = "".join(f"{a}, " for a in op.attrs)
+        text = (
+            f"def forward(xp_, {tensors}{'*, ' if named else ''}{named}):\n"
+            f"    try: direct_ = ready_.get((xp_, {op.tensors[0]}.dtype, {named}))\n"
+            "    except (TypeError, AttributeError): direct_ = None\n"
+            f"    if direct_ is None: return run_(xp_, ({tensors}), ({named}))\n"
+            f"    return direct_({tensors})\n"
+        )
+        space: dict[str, Any] = {"run_": self.run, "ready_": self.ready}
+        exec(text, space)
+        return space["forward"]
+
+    def run(self, xp: Any, arrays: tuple, settings: tuple) -> Any:
+        """The result for the arrays of `op.tensors` and the attributes in their order."""
         first = arrays[0]
         dtype, shape = first.dtype, first.shape
         if dtype not in FLOATS:
+            if not settings and direct.possible(xp):
+                self.ready[xp, dtype] = _declined
             return NotImplemented
         for a in arrays[1:]:
             if a is not None and (a.shape != shape or a.dtype != dtype):
@@ -200,17 +254,32 @@ class ForwardOverlay(Overlay):
                     return NotImplemented
                 shape = np.broadcast_shapes(shape, a.shape)
         given = tuple([a is not None for a in arrays])
-        key = (dtype, given, *attrs.values())
+        key = (dtype, given, *settings)
         kernel = self.known(key)
         if kernel is NotImplemented:
             op = self.op
             names = tuple(n for n, there in zip(op.tensors, given) if there)
-            settings = tuple(attrs[name] for name in op.attrs)
             kernel = self.make(key, op.tensors, lambda: self._trace(_wide(dtype), names, settings))
+            if all(given) and key in self.variants:
+                self._prepare(xp, kernel, dtype, settings)
         if kernel is None:
             return NotImplemented
         out = kernel(xp, arrays, shape, dtype)
         return out if out is NotImplemented else out[0]
+
+    def untraceable(self) -> bool:
+        """Whether a function of the array library, which has no attributes, is one that kernels do not know."""
+        return not self.op.attrs and self._trace(F4, self.op.tensors, ()) is None
+
+    def _prepare(self, xp: Any, kernel: Kernel | None, dtype: Any, settings: tuple) -> None:
+        if not direct.possible(xp):
+            return
+        if kernel is None:
+            self.ready[xp, dtype, *settings] = _declined
+        elif len(kernel.names) == len(self.op.tensors):
+            self.ready[xp, dtype, *settings] = kernel.direct(
+                xp, self.op.tensors, None, dtype, lambda *arrays: self.run(xp, arrays, settings)
+            )
 
     def _trace(self, wide: np.dtype, names: tuple, settings: tuple) -> Traced | None:
         op = self.op
@@ -245,8 +314,14 @@ class VjpOverlay(Overlay):
         names = "".join(f", {w}" for w in self.wants)
         values = "".join(f"{w}, " for w in self.order)
         settings = "".join(f"{w}, " for w in self.settings)
-        text = f"def vjp(F, g, needs{names}):\n    return run(F.backend, needs, ({values}), ({settings}))\n"
-        space: dict[str, Any] = {"run": self.run}
+        text = (
+            f"def vjp(F, g, needs{names}):\n"
+            f"    try: direct_ = ready_.get((F.backend, g.dtype, needs, {settings}))\n"
+            "    except (TypeError, AttributeError): direct_ = None\n"
+            f"    if direct_ is None: return run_(F.backend, needs, ({values}), ({settings}))\n"
+            f"    return direct_({values})\n"
+        )
+        space: dict[str, Any] = {"run_": self.run, "ready_": self.ready}
         exec(text, space)
         return space["vjp"]
 
@@ -261,6 +336,8 @@ class VjpOverlay(Overlay):
         if kernel is NotImplemented:
             attrs = dict(zip(self.settings, settings))
             kernel = self.make(key, self.order, lambda: self._trace(_wide(dtype), needs, attrs))
+            if key in self.variants:
+                self._prepare(xp, kernel, dtype, needs, settings)
         if kernel is None:
             return NotImplemented
         found = kernel(xp, given, g.shape, dtype)
@@ -272,6 +349,19 @@ class VjpOverlay(Overlay):
         return tuple(
             [next(results) if n and t in op.formulas else None for t, n in zip(op.tensors, needs)]
         )
+
+    def _prepare(
+        self, xp: Any, kernel: Kernel | None, dtype: Any, needs: tuple, settings: tuple
+    ) -> None:
+        if not direct.possible(xp):
+            return
+        if kernel is None:
+            self.ready[xp, dtype, needs, *settings] = _declined
+        elif kernel.names[0] == "g":
+            gives = [n and t in self.op.formulas for t, n in zip(self.op.tensors, needs)]
+            self.ready[xp, dtype, needs, *settings] = kernel.direct(
+                xp, self.order, gives, dtype, lambda *given: self.run(xp, needs, given, settings)
+            )
 
     def _trace(self, wide: np.dtype, needs: tuple, attrs: dict[str, Any]) -> Traced | None:
         op = self.op
@@ -292,7 +382,8 @@ def overlay(kind: str, op: Any) -> Callable | None:
     if not traceable(op) or op.integer_results:
         return None
     if kind == "forward":
-        return None if op.ufunc else ForwardOverlay(op, "forward")
+        made = ForwardOverlay(op)
+        return None if op.ufunc and made.untraceable() else made.function
     if not op.formulas or op.vjp is not None:
         return None
     known = {"F", "g", "needs", *op.tensors, *op.results, *op.attrs}

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ....operators.nn.windows import windows
 from ....tape.switches import switches
-from ..kernels import (
-    FLOATS,
-    MAX_BLOCK,
-    blocks_for,
-    dense,
-    family,
-    instance,
-    instances,
-    launcher_of,
-)
-from . import forward, scatter, vjp
+from ..kernels import FLOATS, MAX_BLOCK, blocks_for, dense, family
+from . import forward, scatter
 from .reduce import mean_dim
 from .windows import layout
 
 TAPS, POSITIONS = np.dtype(np.uint8), np.dtype(np.int64)
 MODULE = family(
     "pool",
-    instances("max_pool", FLOATS, (TAPS, POSITIONS)),
-    instances("pool_put", FLOATS),
-    instances("pool_pick", FLOATS),
-    instances("avg_pool", FLOATS),
-    instances("avg_pool_grad", FLOATS),
+    max_pool=product(FLOATS, (TAPS, POSITIONS)),
+    pool_put=product(FLOATS),
+    pool_pick=product(FLOATS),
+    avg_pool=product(FLOATS),
+    avg_pool_grad=product(FLOATS),
 )
 
 
@@ -43,11 +35,10 @@ def _windows(
     return out, layout(space, out, kernel, stride, padding, dilation)
 
 
-def _launch(xp: Any, kernel: str, out: Any, *args: Any) -> Any:
+def _launch(xp: Any, kernel: tuple, out: Any, *args: Any) -> Any:
     """Run a kernel with a thread for each element of `out`, which is returned."""
     if out.size:
-        given = (*args, np.int64(out.size))
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(out.size), 256, given)
+        MODULE.launch(xp, kernel, blocks_for(out.size), 256, *args, np.int64(out.size))
     return out
 
 
@@ -64,8 +55,7 @@ def _max_pool(xp: Any, x: Any, kind: Any, kernel_size: tuple, *how: Any) -> Any:
         return NotImplemented
     where = xp.empty(x.shape[:n] + out, kind)
     best = xp.empty(where.shape, x.dtype)
-    kernel = instance("max_pool", x.dtype, kind)
-    return _launch(xp, kernel, best, dense(xp, x), best, where, w), where
+    return _launch(xp, ("max_pool", x.dtype, kind), best, dense(xp, x), best, where, w), where
 
 
 @forward("max_pool2d_op", "max_pool3d_op")
@@ -84,8 +74,9 @@ def pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, c
     if self.dtype not in FLOATS or taps.dtype != TAPS or w is None or taps.shape != self.shape:
         return NotImplemented
     result = xp.empty(self.shape[: self.ndim - len(space)] + tuple(space), self.dtype)
-    kernel = instance("pool_put", self.dtype)
-    return _launch(xp, kernel, result, dense(xp, self), dense(xp, taps), result, w)
+    return _launch(
+        xp, ("pool_put", self.dtype), result, dense(xp, self), dense(xp, taps), result, w
+    )
 
 
 @forward("pool_pick")
@@ -94,16 +85,10 @@ def pool_pick(xp, self, *, taps, kernel_size, stride, padding, dilation, ceil_mo
     _, w = _windows(space, kernel_size, stride, padding, dilation, ceil_mode)
     if self.dtype not in FLOATS or taps.dtype != TAPS or w is None:
         return NotImplemented
-    result, kernel = xp.empty(taps.shape, self.dtype), instance("pool_pick", self.dtype)
-    return _launch(xp, kernel, result, dense(xp, self), dense(xp, taps), result, w)
-
-
-@vjp("max_pool2d_op", "max_pool3d_op")
-def max_pool_vjp(F, g, self_shape, taps, kernel_size, stride, padding, dilation, ceil_mode):
-    space = tuple(self_shape[len(self_shape) - len(kernel_size) :])
-    how = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    grad = pool_put(F.backend, g, taps=taps, space=space, ceil_mode=ceil_mode, **how)
-    return grad if grad is NotImplemented else (grad,)
+    result = xp.empty(taps.shape, self.dtype)
+    return _launch(
+        xp, ("pool_pick", self.dtype), result, dense(xp, self), dense(xp, taps), result, w
+    )
 
 
 # -- average -----------------------------------------------------------------------------------------------------------
@@ -114,7 +99,7 @@ def _average(xp: Any, kernel: str, x: Any, shape: tuple, w: Any, padded: bool, d
         return NotImplemented
     result = xp.empty(shape, x.dtype)
     numbers = (np.int32(padded), np.float64(divisor or 0))
-    return _launch(xp, instance(kernel, x.dtype), result, dense(xp, x), result, *numbers, w)
+    return _launch(xp, (kernel, x.dtype), result, dense(xp, x), result, *numbers, w)
 
 
 @forward("avg_pool1d_op", "avg_pool2d_op", "avg_pool3d_op")
@@ -142,24 +127,6 @@ def avg_pool_grad(
     return _average(xp, "avg_pool_grad", self, shape, w, count_include_pad, divisor_override)
 
 
-@vjp("avg_pool1d_op", "avg_pool2d_op", "avg_pool3d_op")
-def avg_pool_vjp(
-    F, g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-):
-    grad = avg_pool_grad(
-        F.backend,
-        g,
-        space=tuple(self_shape[len(self_shape) - len(kernel_size) :]),
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        divisor_override=divisor_override,
-    )
-    return grad if grad is NotImplemented else (grad,)
-
-
 # -- values at chosen positions ----------------------------------------------------------------------------------------
 
 
@@ -184,25 +151,3 @@ def scatter_plane(xp, self, index, *, shape):
     values, where = _lines(self, k), _lines(index, k)
     sums = scatter.gather_backward(xp, values, where, shape=lines, dim=1)
     return sums if sums is NotImplemented else sums.reshape(self.shape[:n] + tuple(shape))
-
-
-@vjp("gather_plane")
-def gather_plane_vjp(F, g, index, self_shape, space):
-    shape = tuple(self_shape[len(self_shape) - space :])
-    grad = scatter_plane(F.backend, g, index, shape=shape)
-    return grad if grad is NotImplemented else (grad, None)
-
-
-@vjp("scatter_plane")
-def scatter_plane_vjp(F, g, index, shape):
-    grad = gather_plane(F.backend, g, index, space=len(shape))
-    return grad if grad is NotImplemented else (grad, None)
-
-
-@vjp("max_pool_with_indices")
-def max_pool_indices_vjp(F, gs, result1, self_shape):
-    if gs[0] is None:
-        return (None,)
-    shape = tuple(self_shape[len(self_shape) - max(result1.ndim - 2, 1) :])
-    grad = scatter_plane(F.backend, gs[0], result1, shape=shape)
-    return grad if grad is NotImplemented else (grad,)

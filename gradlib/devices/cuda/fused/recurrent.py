@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..kernels import FLOATS, blocks_for, dense, family, instance, instances, launcher_of
+from ..kernels import FLOATS, blocks_for, dense, family
 from . import forward, vjp
 
 MODULE = family(
     "recurrent",
-    instances("lstm_step", FLOATS),
-    instances("lstm_step_grad", FLOATS),
-    instances("gru_step", FLOATS),
-    instances("gru_step_grad", FLOATS),
+    lstm_step=product(FLOATS),
+    lstm_step_grad=product(FLOATS),
+    gru_step=product(FLOATS),
+    gru_step_grad=product(FLOATS),
 )
 
 
@@ -24,11 +25,9 @@ def _launch(xp: Any, kernel: str, arrays: tuple, outs: tuple, state: Any) -> Any
     if state.dtype not in FLOATS or any(a.dtype != state.dtype for a in given):
         return NotImplemented
     if state.size:
-        dense_arrays = [None if a is None else dense(xp, a) for a in arrays]
         sizes = np.int64(state.shape[1]), np.int64(state.size)
-        name = instance(kernel, state.dtype)
-        args = (*dense_arrays, *outs, *sizes)
-        launcher_of(xp).launch(MODULE, name, blocks_for(state.size), 256, args)
+        args = (*[dense(xp, a) for a in arrays], *outs, *sizes)
+        MODULE.launch(xp, (kernel, state.dtype), blocks_for(state.size), 256, *args)
     return outs
 
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ....operators.index.scatter import places
 from ....tape.switches import switches
-from ..kernels import (
-    F4,
-    FLOATS,
-    HALVES,
-    SINGLES,
-    blocks_for,
-    dense,
-    family,
-    instance,
-    instances,
-    launcher_of,
-    words,
-)
-from . import forward, vjp
+from ..kernels import F4, FLOATS, HALVES, SINGLES, blocks_for, dense, family, words
+from . import forward
 from .embedding import INDICES, WORDS, sum_rows
 
 SUMS = {
@@ -31,9 +20,7 @@ SUMS = {
     np.dtype(np.int64): "uint64",
 }
 MODULE = family(
-    "scatter",
-    instances("gather", WORDS, INDICES),
-    instances("scatter_add", tuple(SUMS.values()), INDICES),
+    "scatter", gather=product(WORDS, INDICES), scatter_add=product(SUMS.values(), INDICES)
 )
 
 
@@ -56,18 +43,9 @@ def gather(xp, self, index, *, dim):
         return NotImplemented
     out = xp.empty(index.shape, self.dtype)
     if out.size:
-        kernel = instance("gather", words(self.dtype), index.dtype)
         given = (dense(xp, self), dense(xp, index), out, *sizes)
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(out.size), 256, given)
-    return out
-
-
-def _add(xp: Any, out: Any, index: Any, src: Any, sizes: tuple) -> Any:
-    """Add to the contiguous array `out`, which is returned."""
-    if index.size:
-        given = (dense(xp, src), dense(xp, index), out, *sizes)
-        kernel = instance("scatter_add", SUMS[out.dtype], index.dtype)
-        launcher_of(xp).launch(MODULE, kernel, blocks_for(index.size), 256, given)
+        kernel = ("gather", words(self.dtype), index.dtype)
+        MODULE.launch(xp, kernel, blocks_for(out.size), 256, *given)
     return out
 
 
@@ -81,7 +59,11 @@ def _summed(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -
         return NotImplemented
     out = xp.empty(shape, wide)
     out[...] = 0 if start is None else start
-    return _add(xp, out, index, src.astype(wide, copy=False), sizes).astype(dtype, copy=False)
+    if index.size:
+        given = (dense(xp, src.astype(wide, copy=False)), dense(xp, index), out, *sizes)
+        kernel = ("scatter_add", SUMS[wide], index.dtype)
+        MODULE.launch(xp, kernel, blocks_for(index.size), 256, *given)
+    return out.astype(dtype, copy=False)
 
 
 def _summed_in_order(xp: Any, shape: tuple, start: Any, index: Any, src: Any, dim: int) -> Any:
@@ -100,24 +82,8 @@ def gather_backward(xp, grad, index, *, shape, dim):
     return _summed(xp, tuple(shape), None, index, grad, dim)
 
 
-@vjp("gather")
-def gather_vjp(F, g, index, self_shape, dim):
-    grad = _summed(F.backend, tuple(self_shape), None, index, g, dim)
-    return grad if grad is NotImplemented else (grad, None)
-
-
 @forward("scatter_add")
 def scatter_add(xp, self, index, src, *, dim):
     if self.dtype != src.dtype:
         return NotImplemented
     return _summed(xp, self.shape, self, index, src, dim)
-
-
-@vjp("scatter_add")
-def scatter_add_vjp(F, g, index, dim, src_shape, needs):
-    if not needs[2]:
-        return g, None, None
-    if tuple(src_shape) != index.shape:
-        return NotImplemented
-    grad = gather(F.backend, g, index, dim=dim)
-    return NotImplemented if grad is NotImplemented else (g if needs[0] else None, None, grad)

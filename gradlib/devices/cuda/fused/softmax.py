@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
-from ..kernels import FLOATS, dense, family, instance, instances, launcher_of, lines_launch
-from . import forward, vjp
+from ..kernels import FLOATS, dense, family, lines_launch, pack_size
+from . import forward
 
 FLAGS = (False, True)
 # A thread for each of fewer lines than FEW of LONG elements or more would take longer than the formula.
 LONG, FEW = 1024, 4096
 MODULE = family(
-    "softmax", instances("softmax", FLOATS, FLAGS, FLAGS), instances("softmax_grad", FLOATS, FLAGS, FLAGS)
-)  # fmt: skip
+    "softmax", softmax=product(FLOATS, FLAGS, FLAGS), softmax_grad=product(FLOATS, FLAGS, FLAGS)
+)
 
 
 def _launch(xp: Any, kernel: str, log: bool, arrays: tuple, dim: int) -> Any:
@@ -22,14 +23,13 @@ def _launch(xp: Any, kernel: str, log: bool, arrays: tuple, dim: int) -> Any:
         return NotImplemented
     if not first.size:
         return xp.empty(first.shape, first.dtype)
-    grid, block, sizes = lines_launch(first.shape or (1,), dim)
+    grid, block, sizes = lines_launch(first.shape or (1,), dim, pack_size(first.dtype))
     outer, n, inner = sizes
     if inner > 1 and n >= LONG and outer * inner < FEW:
         return NotImplemented
     out = xp.empty(first.shape, first.dtype)
-    name = instance(kernel, first.dtype, log, inner > 1)
-    given = (*(dense(xp, a) for a in arrays), out, *sizes)
-    launcher_of(xp).launch(MODULE, name, grid, block, given)
+    given = (*[dense(xp, a) for a in arrays], out, *sizes)
+    MODULE.launch(xp, (kernel, first.dtype, log, inner > 1), grid, block, *given)
     return out
 
 
@@ -51,17 +51,3 @@ def softmax_grad(xp, grad, output, *, dim):
 @forward("log_softmax_grad")
 def log_softmax_grad(xp, grad, output, *, dim):
     return _launch(xp, "softmax_grad", True, (grad, output), dim)
-
-
-@vjp("softmax")
-def softmax_vjp(F, g, result, dim):
-    return _one(softmax_grad(F.backend, g, result, dim=dim))
-
-
-@vjp("log_softmax")
-def log_softmax_vjp(F, g, result, dim):
-    return _one(log_softmax_grad(F.backend, g, result, dim=dim))
-
-
-def _one(gradient: Any) -> Any:
-    return gradient if gradient is NotImplemented else (gradient,)

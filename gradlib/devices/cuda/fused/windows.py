@@ -19,7 +19,7 @@ def layout(
 ) -> Any:
     """The struct for windows over one to three dimensions; None if they are too large for the kernels."""
     reach = [k * d + s * o for k, d, s, o in zip(kernel, dilation, stride, out, strict=True)]
-    if not 1 <= len(space) <= 3 or max(math.prod(space), math.prod(out), *reach) >= MOST:
+    if not 1 <= len(space) <= 3 or max(*map(math.prod, (space, out, kernel)), *reach) >= MOST:
         return None
     made = np.zeros(1, LAYOUT)
     given = (space, out, kernel, stride, padding, dilation)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import blocks_for, family, launcher_of
-from .dropout import MODULE as DROPOUT
+from ..kernels import blocks_for, family
+from .dropout import advance
 
-MODULE = family("random", ["philox_words"])
+MODULE = family("random", philox_words=[()])
 
 
 def words(xp: Any, state: Any, count: int) -> Any:
@@ -17,7 +17,7 @@ def words(xp: Any, state: Any, count: int) -> Any:
     out = xp.empty(count, np.uint32)
     if count:
         threads = -(-count // 4)
-        launch = launcher_of(xp).launch
-        launch(MODULE, "philox_words", blocks_for(threads), 256, (out, state, np.int64(count)))
-        launch(DROPOUT, "philox_advance", 1, 1, (state, np.uint64(threads)))
+        grid = blocks_for(threads)
+        MODULE.launch(xp, ("philox_words",), grid, 256, out, state, np.int64(count))
+        advance(xp, state, threads)
     return out

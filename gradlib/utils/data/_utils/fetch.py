@@ -11,14 +11,14 @@ from .collate import default_collate
 __all__ = ["create_fetcher"]
 
 
-class MapFetcher:
-    """Batches of a dataset that is indexed.
+class _Fetcher:
+    """What both kinds keep.
 
     Args:
         dataset: the dataset.
         auto_collation: whether an index is a list of them, whose samples make one batch.
         collate_fn: makes the batch, or converts the single sample.
-        drop_last: not used here.
+        drop_last: whether the last batch of a stream is left out if it is not full.
     """
 
     def __init__(
@@ -28,13 +28,20 @@ class MapFetcher:
         collate_fn: Callable[[Any], Any],
         drop_last: bool,
     ) -> None:
-        self.dataset = dataset
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
+        self.dataset, self.auto_collation = dataset, auto_collation
+        self.collate_fn, self.drop_last = collate_fn, drop_last
+
+
+class MapFetcher(_Fetcher):
+    """Batches of a dataset that is indexed."""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
         # A dataset of tensors indexes once for a batch, instead of once for every sample.
-        collated = getattr(dataset, "_collated", None)
-        self.collated = collated if collate_fn is default_collate and auto_collation else None
-        self.getitems = getattr(dataset, "__getitems__", None)
+        collated = getattr(self.dataset, "_collated", None)
+        whole = self.collate_fn is default_collate and self.auto_collation
+        self.collated = collated if whole else None
+        self.getitems = getattr(self.dataset, "__getitems__", None)
 
     def fetch(self, index: Any) -> Any:
         """The batch at a list of indices, or the sample at one index."""
@@ -49,20 +56,12 @@ class MapFetcher:
         return self.collate_fn([self.dataset[i] for i in index])
 
 
-class IterableFetcher:
-    """Batches of a dataset that is a stream; arguments as for MapFetcher."""
+class IterableFetcher(_Fetcher):
+    """Batches of a dataset that is a stream."""
 
-    def __init__(
-        self,
-        dataset: Any,
-        auto_collation: bool,
-        collate_fn: Callable[[Any], Any],
-        drop_last: bool,
-    ) -> None:
-        self.samples = iter(dataset)
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
-        self.drop_last = drop_last
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self.samples = iter(self.dataset)
 
     def fetch(self, index: Any) -> Any:
         """As many samples as `index` has items; raises StopIteration at the end."""
@@ -74,13 +73,6 @@ class IterableFetcher:
         return self.collate_fn(batch)
 
 
-def create_fetcher(
-    iterable: bool,
-    dataset: Any,
-    auto_collation: bool,
-    collate_fn: Callable[[Any], Any],
-    drop_last: bool,
-) -> MapFetcher | IterableFetcher:
-    """The fetcher for a kind of dataset."""
-    kind = IterableFetcher if iterable else MapFetcher
-    return kind(dataset, auto_collation, collate_fn, drop_last)
+def create_fetcher(iterable: bool, *settings: Any) -> MapFetcher | IterableFetcher:
+    """The fetcher for a kind of dataset; `settings` are its arguments."""
+    return IterableFetcher(*settings) if iterable else MapFetcher(*settings)

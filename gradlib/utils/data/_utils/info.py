@@ -18,6 +18,11 @@ class WorkerInfo:
         num_workers: how many there are.
         seed: the seed its random numbers were started with.
         dataset: its dataset; in a process a copy of its own.
+
+    Example:
+        >>> info = gradlib.utils.data.WorkerInfo(id=1, num_workers=2, seed=7, dataset=[])
+        >>> list(range(10))[info.id :: info.num_workers]
+        [1, 3, 5, 7, 9]
     """
 
     id: int

@@ -1,0 +1,48 @@
+"""How this gradlib computes, as text: ``torch.__config__``."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+import numpy as np
+
+from .tape.settings import get_num_interop_threads, get_num_threads
+from .version import __version__
+
+__all__ = ["parallel_info", "show"]
+
+
+def show() -> str:
+    """What computes here: versions, the BLAS of NumPy, and PyTorch's words for what there is not.
+
+    Example:
+        >>> "USE_MKL=OFF" in gradlib.__config__.show()
+        True
+    """
+    blas = np.show_config(mode="dicts") or {}
+    name = blas.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
+    return (
+        f"gradlib {__version__} with:\n"
+        f"  - Python {platform.python_version()}\n"
+        f"  - NumPy {np.__version__}, BLAS of it: {name}\n"
+        "  - Build settings: USE_CUDA=0, USE_CUDNN=OFF, USE_MKL=OFF, USE_MKLDNN=OFF, USE_MPI=OFF, USE_NCCL=OFF, "
+        "USE_OPENMP=OFF, USE_ROCM=OFF, \n"
+    )
+
+
+def parallel_info() -> str:
+    """What is known of threads.
+
+    Example:
+        >>> gradlib.__config__.parallel_info().startswith("get_num_threads() : ")
+        True
+    """
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    variables = "".join(f"  {n} : {os.environ.get(n, '[not set]')}\n" for n in names)
+    return (
+        f"get_num_threads() : {get_num_threads()}\n"
+        f"get_num_interop_threads() : {get_num_interop_threads()}\n"
+        f"hardware concurrency : {os.cpu_count()}\n"
+        f"Environment variables:\n{variables}"
+    )

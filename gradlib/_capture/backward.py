@@ -1,0 +1,340 @@
+"""The recorder's part for ``backward()``: the engine's loop, with each gradient formula written down as it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..op import formulas, overlays
+from ..op.signature import parameters
+from ..tape import modes
+from ..tape.attributes import raw_attributes
+from ..tape.dtypes import HALVES
+from ..tape.engine import GraphTask, schedule
+from ..tape.modes import NO_GRAD, state
+from ..tape.node import AccumulateGrad
+from ..tape.saved import DIRECT, RELEASED
+from ..tape.storage import version_of
+from .inline import calls, holds_arrays
+from .plan import accumulate_into
+from .writer import Writer
+
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_Pair = tuple[Any, str]  # a raw gradient and its variable
+
+
+class Unwritable(Exception):
+    """A node whose gradient cannot be written down; the text says why."""
+
+
+class Backward(Writer):
+    """Runs passes of the engine by itself."""
+
+    def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> bool:
+        """Run the pass and write it down; False if that cannot be done: then nothing was run."""
+        if self.off or self.depth:
+            self._step_aside()
+            return False
+        try:
+            plan = self._planned(roots, grads, keep_graph, create_graph, inputs, accumulate)
+        except Unwritable as exc:
+            self.refuse(f"backward: {exc}")
+            self._step_aside()
+            return False
+        with self.quiet():
+            bits = state.bits
+            modes.set_bits(bits | NO_GRAD)
+            state.depth += 1
+            try:
+                order, ready, inbox = plan
+                self._run(order, ready, inbox, keep_graph)
+            except Unwritable as exc:
+                raise RuntimeError(f"capture: {exc}") from None
+            finally:
+                state.depth -= 1
+                modes.set_bits(bits)
+        return True
+
+    def _step_aside(self) -> None:
+        """What follows runs as without a recorder: gradients on raw arrays, as in eager mode."""
+        modes.set_bits(state.bits & ~(modes.OBSERVE | modes.PROFILE))
+        state.capture, state.interposers, state.recorder = None, (), None
+
+    def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple:
+        """The order of the nodes, the leaves after each, and what arrives first."""
+        if create_graph or inputs or not accumulate:
+            raise Unwritable("create_graph, inputs= and autograd.grad are not captured")
+        if state.depth:
+            raise Unwritable("it is called inside another backward")
+        task = GraphTask(keep_graph, create_graph, accumulate)
+        task.roots = [node for node, _ in roots]
+        order, ready, partial = schedule(task.roots, task)
+        for node in order:
+            self._check_node(node)
+        for leaf in (leaf for found in ready.values() for leaf in found):
+            self._check_leaf(leaf)
+        if partial:
+            raise Unwritable("it is called on a leaf")
+        inbox: dict[Any, Any] = {}
+        for (node, nr), grad in zip(roots, grads, strict=True):
+            if grad is None:
+                continue
+            array = grad._array
+            name = self.name_of(array)
+            if name is None and array.size == 1 and array.reshape(-1)[0] == 1:
+                self.kept.append(array)
+                name = self._name(array, self.draft.constant(array))
+            if name is None and (name := self.tensor(grad)) is None:
+                raise Unwritable("the gradient given is of unknown origin")
+            self._deliver(inbox, node, nr, (array, name))
+        return order, ready, inbox
+
+    def _check_node(self, node: Any) -> None:
+        op = node.op
+        if op is None or node.__class__ is not op.node_class:
+            raise Unwritable(
+                f"{node.name()} is no ordinary op (a write to a view, a custom Function)"
+            )
+        if node.extra is not None:
+            raise Unwritable(f"{node.name()} has hooks, a retained gradient or metadata")
+        if not op.differentiable or (op.variadic and "tensors" in op.saved_tensors):
+            raise Unwritable(f"{node.name()} is computed in a way that plans do not know")
+        for name in op.saved_tensors:
+            version = getattr(node, f"v_{name}")
+            value = getattr(node, f"s_{name}")
+            if version == DIRECT:
+                continue
+            if version < 0 or version_of(value) != version:
+                raise Unwritable(f"what {node.name()} saved was changed, freed or packed")
+            if self.tensor(value) is None:
+                raise Unwritable(f"{node.name()} saved a tensor of unknown origin")
+        for name in op.saved_results:
+            kept = getattr(node, f"k_{name}")
+            storage = kept[0] if type(kept) is tuple else kept
+            fine = type(kept) is not tuple or isinstance(kept[1], int)
+            value = getattr(node, f"s_{name}")
+            if not fine or getattr(node, f"v_{name}") != storage.version:
+                raise Unwritable(f"what {node.name()} saved was changed, freed or packed")
+            if self.name_of(value) is None:
+                raise Unwritable(f"{node.name()} saved a result of unknown origin")
+        for name in op.saved_hidden:
+            if getattr(node, f"h_{name}") is RELEASED or (id(node), name) not in self.hidden:
+                raise Unwritable(f"{node.name()} keeps a value of unknown origin")
+        self._boxes = []
+        for name in op.saved_attrs:
+            if self.expr(getattr(node, f"a_{name}")) is None or self._boxes:
+                raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
+
+    def _check_leaf(self, node: Any) -> None:
+        leaf = node.variable
+        if node.extra is not None or any([raw_attributes(leaf).get(h) for h in _HOOKS]):
+            raise Unwritable("a parameter has hooks")
+        if id(leaf) not in self.reached.tensors:
+            raise Unwritable("a tensor made in the step, or an argument, requires grad")
+
+    def _deliver(self, inbox: dict, node: Any, nr: int, pair: _Pair) -> None:
+        if nr:
+            slots = inbox.setdefault(node, [None] * node.n_out)
+            slots[nr - 1] = pair if slots[nr - 1] is None else self._add(slots[nr - 1], pair)
+        else:
+            have = inbox.get(node)
+            inbox[node] = pair if have is None else self._add(have, pair)
+
+    def _add(self, have: _Pair, more: _Pair) -> _Pair:
+        name, total = self.draft.fresh(), have[0] + more[0]
+        text = f"{have[1]} + {more[1]}"
+        if have[1] in self.sums and total.shape == have[0].shape and total.dtype is have[0].dtype:
+            text = f"{self.draft.constant(np.add)}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
+        self.emit(f"{name} = {text}", (name,), (have[1], more[1]), "a sum of gradients")
+        if total.__class__ is np.ndarray:
+            self.sums.add(name)
+        return total, self._name(total, name)
+
+    def _run(self, order: list, ready: dict, inbox: dict, keep_graph: bool) -> None:
+        while order:
+            node = order.pop()
+            grad = inbox.pop(node, None)
+            if grad is not None:
+                for i, pair in self._gradients(node, grad):
+                    target, nr = node.edges()[i]
+                    self._deliver(inbox, target, nr, pair)
+                if not keep_graph:
+                    node.release()
+                    self.released.add(id(node))
+                    self.kept.append(node)
+            for leaf in ready.get(node, ()):
+                arrived = inbox.pop(leaf, None)
+                if arrived is not None:
+                    self._accumulate(leaf, *arrived)
+
+    def _accumulate(self, node: AccumulateGrad, grad: Any, name: str) -> None:
+        leaf = node.variable
+        self.leaves[id(leaf)] = leaf
+        what = f"the gradient of a parameter of shape {tuple(leaf.shape)}"
+        self.emit(f"@; accumulate({self.draft.constant(leaf)}, b_)", (), (name,), what, True)
+        if leaf._rg:
+            accumulate_into(leaf, [grad])
+
+    # -- one node ----------------------------------------------------------------------------------------------------
+
+    def _gradients(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
+        """(position of the argument, its gradient), in the order in which the engine delivers them."""
+        op = node.op
+        site = getattr(node, "site", None)
+        before = len(self.draft.lines)
+        fused = overlays.vjp_of(formulas.numpy_backend(), op)
+        found: Any = NotImplemented
+        if fused is not None and op.n_out is not None and not op.variadic:
+            found = self._joint(node, grad, fused, parameters(fused), ())
+            if found is not NotImplemented and op.elementwise and len(op.tensors) > 1:
+                found = [(i, self._summed(node, i, pair)) for i, pair in found]
+        if found is NotImplemented:
+            if op.vjp is not None:
+                found = self._joint(node, grad, op.vjp.fn, op.vjp.wants, op.saves)
+            else:
+                found = self._separate(node, grad)
+        for k in range(before, len(self.draft.lines)):
+            what = f"backward of {op.public}"
+            self.draft.lines[k] = self.draft.lines[k]._replace(site=site, what=what)
+        return found
+
+    def _joint(self, node: Any, grad: Any, function: Any, wants: tuple, others: tuple) -> Any:
+        edges = node.edges()
+        for want in others:
+            self._fetch(node, want, grad)
+        values, texts, ins = self._values(node, wants, grad)
+        outs = function(*values)
+        if outs is NotImplemented:
+            return outs
+        outs = list(outs)
+        taken = [
+            i for i, (target, _) in enumerate(edges) if target is not None and outs[i] is not None
+        ]
+        if not taken:
+            return []
+        written = self._inlined_formula(
+            function, values, texts, ins, [outs[i] for i in taken], taken, len(outs)
+        )
+        if written is not None:
+            return [
+                (i, (outs[i], self._name(outs[i], n))) for i, n in zip(taken, written, strict=True)
+            ]
+        names = {i: self.draft.fresh() for i in taken}
+        left = "".join(f"{names.get(i, '_')}, " for i in range(len(outs)))
+        text = f"{left}= {self.draft.constant(function)}({', '.join(texts)})"
+        self.emit(text, tuple(names.values()), ins)
+        return [(i, (outs[i], self._name(outs[i], names[i]))) for i in taken]
+
+    def _separate(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
+        op, result = node.op, []
+        for i, argument in enumerate(op.tensors):
+            formula = op.formulas.get(argument)
+            if formula is None or getattr(node, f"e{i}") is None:
+                continue
+            values, texts, ins = self._values(node, formula.wants, grad)
+            out = formula.fn(*values)
+            g = grad[0] if grad.__class__ is tuple else None
+            wide = op.wide_numbers and g is not None and out.dtype is not g.dtype
+            written = (
+                None
+                if wide
+                else self._inlined_formula(formula.fn, values, texts, ins, [out], [0], 1)
+            )
+            if written is not None:
+                pair = out, self._name(out, written[0])
+                if op.elementwise and len(op.tensors) > 1:
+                    pair = self._summed(node, i, pair)
+                result.append((i, pair))
+                continue
+            name = self.draft.fresh()
+            text = f"{name} = {self.draft.constant(formula.fn)}({', '.join(texts)})"
+            if op.wide_numbers and g is not None and out.dtype is not g.dtype and g.dtype in HALVES:
+                out = out.astype(g.dtype)
+                text += f".astype({self.draft.constant(g.dtype)})"
+            self.emit(text, (name,), ins)
+            pair = out, self._name(out, name)
+            if op.elementwise and len(op.tensors) > 1:
+                pair = self._summed(node, i, pair)
+            result.append((i, pair))
+        return result
+
+    def _inlined_formula(self, function, values, texts, ins, results, taken, count) -> tuple | None:
+        """Write the NumPy calls that a formula makes; the variables of its results, or None if they cannot be told."""
+        names = [t if t in ins else None for t in texts]
+        if holds_arrays([v for v, n in zip(values, names, strict=True) if n is None]):
+            return None
+        if count == 1 and taken == [0] and len(results) == 1:
+            called, wanted = function, results[0]
+        else:
+
+            def called(*given: Any) -> Any:
+                found = function(*given)
+                return tuple([found[i] for i in taken])
+
+            wanted = tuple(results)
+        found = calls(self.draft, called, values, names, {}, wanted)
+        if found is None:
+            return None
+        for text, outs, used in found[0]:
+            self.emit(text, outs, used)
+        return found[1]
+
+    def _summed(self, node: Any, i: int, pair: _Pair) -> _Pair:
+        shape = getattr(node, f"b{i}")
+        if shape is None:
+            return pair
+        name = self.draft.fresh()
+        call = self.draft.constant(formulas.sum_to)
+        self.emit(f"{name} = {call}({pair[1]}, {self.draft.constant(shape)})", (name,), (pair[1],))
+        out = formulas.sum_to(pair[0], shape)
+        return out, self._name(out, name)
+
+    def _values(self, node: Any, wants: tuple, grad: Any) -> tuple[list, list[str], tuple]:
+        found = [self._fetch(node, want, grad) for want in wants]
+        ins = tuple(n for f in found for n in f[2])
+        return [f[0] for f in found], [f[1] for f in found], ins
+
+    def _fetch(self, node: Any, want: str, grad: Any) -> tuple[Any, str, tuple]:
+        """(value, text, variables in it) of what a formula wants."""
+        op = node.op
+        if want == "g" and grad.__class__ is tuple:
+            return grad[0], grad[1], (grad[1],)
+        if want == "gs":
+            pairs = grad if grad.__class__ is list else [grad]
+            text = "".join(f"{'None' if p is None else p[1]}, " for p in pairs)
+            return (
+                [None if p is None else p[0] for p in pairs],
+                f"[{text}]",
+                tuple(p[1] for p in pairs if p),
+            )
+        if want == "F":
+            space = formulas.raw_ops(np.float32(0))
+            return space, self.draft.constant(space), ()
+        if want == "needs":
+            needs: Any = [target is not None for target, _ in node.edges()]
+            needs = needs if op.variadic else tuple(needs)
+            return needs, repr(needs), ()
+        if want in op.saved_tensors or want in op.saved_results:
+            value = getattr(node, f"s_{want}")
+            if want in op.saved_tensors and getattr(node, f"v_{want}") == DIRECT:
+                return value, self.draft.constant(value), ()
+            if want in op.saved_tensors:
+                name = self.tensor(value)
+                value = value._array
+            else:
+                name = self.name_of(value)
+            if name is None:
+                raise Unwritable(f"{node.name()} saved a tensor of unknown origin")
+            return value, name, (name,)
+        if want in op.hidden:
+            name = self.hidden[id(node), want]
+            return getattr(node, f"h_{want}"), name, (name,)
+        if want in op.attrs:
+            value = getattr(node, f"a_{want}")
+            found = self.expr(value)
+            if found is None:
+                raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
+            return value, *found
+        value = getattr(node, f"n_{want.removesuffix('_shape')}")
+        return value, self.draft.constant(value), ()

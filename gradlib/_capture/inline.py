@@ -1,0 +1,358 @@
+"""Kernels and formulas as the NumPy calls that they make: what they look up, compare and decide is known in a plan.
+
+A kernel is run once more with probes in the place of arrays. A probe answers what depends on the layout alone (shape,
+dtype, strides), and writes down each call that gets it. Whatever asks for a value, or gets at the memory in a way that
+a probe does not see, ends that: the plan then calls the kernel as it is. So the calls are the same, in the same order.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+ndarray = np.ndarray
+LARGE = 1 << 14  # elements from which the time is in the calls, which may be spread over threads
+MANY = 24  # calls of one kernel at most
+_LOOKS = frozenset("shape dtype ndim size itemsize nbytes strides flags".split())
+_METHODS = frozenset(
+    "astype clip conj conjugate copy cumsum diagonal dot max mean min prod ravel repeat reshape squeeze sum swapaxes "
+    "take transpose view argmax argmin".split()
+)
+
+
+class Unknown(Exception):
+    """A kernel asks for something that a probe does not answer."""
+
+
+class Trace:
+    """The calls of one kernel, as lines of text."""
+
+    def __init__(self, draft: Any):
+        self.draft = draft
+        self.lines: list[tuple[str, tuple, tuple]] = []  # text, variables it gives, variables in it
+        self.kept: list[Any] = []
+        self.open = True
+
+    def add(self, text: str, outs: tuple, ins: tuple) -> None:
+        if not self.open or len(self.lines) >= MANY:
+            raise Unknown
+        self.lines.append((text, outs, ins))
+
+    def text(self, value: Any, ins: list[str]) -> str:
+        """How an argument of a call is written; the variables in it are added to `ins`."""
+        if type(value) is Probe:
+            ins.append(value._name)
+            return value._name
+        if isinstance(value, (tuple, list)) and any([_has_probe(v) for v in value]):
+            inner = "".join(f"{self.text(v, ins)}, " for v in value)
+            return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+        elif value is None or value is True or value is False or type(value) is int:
+            return repr(value) if not isinstance(value, int) or value >= 0 else f"({value})"
+        return self.draft.constant(value)
+
+    def probe(self, value: Any, name: str) -> Probe:
+        if not isinstance(value, (ndarray, np.generic)):
+            raise Unknown
+        self.kept.append(value)
+        return Probe(self, value, name)
+
+    def result(self, text: str, ins: list[str], value: Any) -> Any:
+        """A new variable for what a call gave; for a tuple one for each part."""
+        if isinstance(value, tuple):
+            names = tuple([self.draft.fresh() for _ in value])
+            self.add(f"{''.join(f'{n}, ' for n in names)}= {text}", names, tuple(ins))
+            return tuple([self.probe(v, n) for v, n in zip(value, names, strict=True)])
+        name = self.draft.fresh()
+        self.add(f"{name} = {text}", (name,), tuple(ins))
+        return self.probe(value, name)
+
+
+def _has_probe(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any([_has_probe(v) for v in value])
+    return type(value) is Probe
+
+
+def _bare(value: Any) -> Any:
+    if type(value) is Probe:
+        return value._value
+    if isinstance(value, (tuple, list)) and _has_probe(value):
+        return type(value)([_bare(v) for v in value])
+    if isinstance(value, dict):
+        return {k: _bare(v) for k, v in value.items()}
+    return value
+
+
+def _check_new(found: Any, given: Any) -> None:
+    """Unknown if what a call gave is something that it was given: it may have been written to."""
+    if any([_bare(v) is f for v in _flat(given) for f in _flat(found)]):
+        raise Unknown
+
+
+def _flat(value: Any) -> list:
+    if type(value) is Probe or not isinstance(value, (tuple, list, dict)):
+        return [value] if isinstance(value, ndarray) else []
+    return [x for v in (value.values() if isinstance(value, dict) else value) for x in _flat(v)]
+
+
+class Probe:
+    """Stands for an array while a kernel runs for the sake of its calls."""
+
+    __slots__ = ("_name", "_trace", "_value")
+
+    def __init__(self, trace: Trace, value: Any, name: str):
+        self._trace, self._value, self._name = trace, value, name
+
+    @property
+    def __class__(self) -> type:  # kernels ask for it
+        return type(self._value)
+
+    def __getattr__(self, name: str) -> Any:
+        if not self._trace.open:
+            raise Unknown
+        value = self._value
+        if name in _LOOKS:
+            return getattr(value, name)
+        if name == "T":
+            return self._trace.result(f"{self._name}.T", [self._name], value.T)
+        if name in ("real", "imag"):
+            return self._trace.result(f"{self._name}.{name}", [self._name], getattr(value, name))
+        if name not in _METHODS:
+            raise Unknown
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if "out" in kwargs:
+                raise Unknown
+            found = getattr(value, name)(*_bare(args), **_bare(kwargs))
+            if found is value:
+                return self
+            _check_new(found, (args, kwargs))
+            ins = [self._name]
+            return self._trace.result(
+                f"{self._name}.{name}({_written(self._trace, args, kwargs, ins)})", ins, found
+            )
+
+        return call
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method not in ("__call__", "reduce"):
+            raise Unknown
+        trace, ins = self._trace, []
+        outs = kwargs.pop("out", None)
+        if outs is not None and len(outs) != 1:
+            raise Unknown
+        outs = None if outs is None or outs[0] is None else outs
+        name = trace.draft.constant(ufunc) + ("" if method == "__call__" else ".reduce")
+        call = ufunc if method == "__call__" else ufunc.reduce
+        text = _written(trace, inputs, kwargs, ins)
+        if outs is None:
+            return trace.result(f"{name}({text})", ins, call(*_bare(inputs), **_bare(kwargs)))
+        out = outs[0]
+        if type(out) is not Probe or not isinstance(out._value, ndarray):
+            raise Unknown  # what happens to an array that is no probe is not seen
+        call(*_bare(inputs), **_bare(kwargs), out=out._value)
+        trace.add(f"{name}({text}, out={out._name})", (), (*ins, out._name))
+        return out
+
+    def __array_function__(self, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
+        if kwargs.get("out") is not None:
+            raise Unknown
+        trace, ins = self._trace, []
+        text = f"{trace.draft.constant(function)}({_written(trace, args, kwargs, ins)})"
+        found = function(*_bare(args), **_bare(kwargs))
+        _check_new(found, (args, kwargs))
+        return trace.result(text, ins, found)
+
+    def __getitem__(self, key: Any) -> Any:
+        ins = [self._name]
+        text = f"{self._name}[{self._trace.text(key, ins)}]"
+        return self._trace.result(text, ins, self._value[_bare(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        ins = [self._name]
+        text = f"{self._name}[{self._trace.text(key, ins)}] = {self._trace.text(value, ins)}"
+        self._value[_bare(key)] = _bare(value)
+        self._trace.add(text, (), tuple(ins))
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise Unknown
+
+    __bool__ = __int__ = __float__ = __index__ = __complex__ = __iter__ = __array__ = (
+        __contains__
+    ) = _refuse
+    __hash__ = object.__hash__
+
+
+def _written(trace: Trace, args: Any, kwargs: dict, ins: list[str]) -> str:
+    parts = [trace.text(a, ins) for a in args]
+    return ", ".join(parts + [f"{k}={trace.text(v, ins)}" for k, v in kwargs.items()])
+
+
+def _binary(symbol: str, call: Callable, reflected: bool) -> Callable:
+    def method(self: Probe, other: Any) -> Any:
+        ins: list[str] = []
+        pair = (other, self) if reflected else (self, other)
+        text = f" {symbol} ".join([self._trace.text(v, ins) for v in pair])
+        return self._trace.result(text, ins, call(*_bare(pair)))
+
+    return method
+
+
+def _inplace(symbol: str, call: Callable) -> Callable:
+    def method(self: Probe, other: Any) -> Any:
+        ins = [self._name]
+        if not isinstance(self._value, ndarray):
+            raise Unknown
+        text = f"{self._name} {symbol}= {self._trace.text(other, ins)}"
+        call(self._value, _bare(other))
+        self._trace.add(text, (), tuple(ins))
+        return self
+
+    return method
+
+
+for _symbol, _name in {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+}.items():  # fmt: skip
+    _call = getattr(operator, f"__{_name}__")
+    setattr(Probe, f"__{_name}__", _binary(_symbol, _call, False))
+    if _symbol[0] not in "=!<>":
+        setattr(Probe, f"__r{_name}__", _binary(_symbol, _call, True))
+        setattr(Probe, f"__i{_name}__", _inplace(_symbol, getattr(operator, f"__i{_name}__")))
+
+
+def _unary(symbol: str, call: Callable) -> Callable:
+    def method(self: Probe) -> Any:
+        return self._trace.result(f"{symbol}{self._name}", [self._name], call(self._value))
+
+    return method
+
+
+setattr(Probe, "__neg__", _unary("-", operator.neg))  # noqa: B010
+setattr(Probe, "__invert__", _unary("~", operator.invert))  # noqa: B010
+
+
+def calls(
+    draft: Any, function: Callable, args: list, names: list, kwargs: dict, results: Any
+) -> tuple | None:
+    """The calls of ``function(*args, **kwargs)``, which gave `results`; None if they cannot be told.
+
+    args, names: values, and the variables of those that are arrays (None for the others).
+
+    Returns:
+        (lines, the variables of the results), each line (text, variables it gives, variables in it).
+    """
+    arrays = [a for a, n in zip(args, names, strict=True) if n is not None]
+    if any([not isinstance(a, (ndarray, np.generic)) or a.size > LARGE for a in arrays]):
+        return None
+    key = _key(function, args, names, kwargs)
+    if key is not None and key in draft.templates:
+        return _again(draft, draft.templates[key], names)
+    before = draft.mark()
+    trace = Trace(draft)
+    probes = {id(a): Probe(trace, a, n) for a, n in zip(args, names, strict=True) if n is not None}
+    given = [a if n is None else probes[id(a)] for a, n in zip(args, names, strict=True)]
+    try:
+        with np.errstate(all="ignore"):
+            found = function(*given, **kwargs)
+        outs = _outs(found, results)
+    except Exception:
+        outs = None
+    trace.open = False
+    known = {*names, None}
+    if outs is not None and (len(set(outs)) < len(outs) or known & set(outs)):
+        outs = None
+    if outs is None:
+        draft.back_to(*before)
+    made = None if outs is None else (trace.lines, outs)
+    if key is not None:
+        used = (
+            {n: draft.names[n] for line in trace.lines for n in _CONSTANT.findall(line[0])}
+            if made
+            else {}
+        )
+        draft.templates[key] = made, list(names), used, (function, args, kwargs)
+    return made
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether something has arrays in it, whose values are others each time."""
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any([holds_arrays(v) for v in value])
+    return isinstance(value, (ndarray, np.generic)) or hasattr(value, "_array")
+
+
+_CONSTANT = re.compile(r"\bc\d+\b")
+_VARIABLE = re.compile(r"\b[tarc]\d+\b")
+
+
+def _key(function: Any, args: list, names: list, kwargs: dict) -> tuple | None:
+    """What the calls of a kernel depend on: layouts of arrays, which of them are the same, and other arguments."""
+    places: dict[int, int] = {}
+    parts: list[Any] = [function]
+    for k, (a, n) in enumerate(zip(args, names, strict=True)):
+        if n is None:
+            parts.append(
+                (type(a), repr(a)) if isinstance(a, (int, float, str, tuple, type(None))) else id(a)
+            )
+        else:
+            place = places.setdefault(id(a), k)
+            parts.append((type(a), a.dtype, a.shape, a.strides, a.flags.writeable, place))
+    for name, value in kwargs.items():
+        simple = isinstance(value, (int, float, str, tuple, type(None), np.dtype))
+        parts.append((name, type(value), repr(value) if simple else id(value)))
+    try:
+        hash(tuple(parts))
+    except TypeError:
+        return None
+    return tuple(parts)
+
+
+def _again(draft: Any, template: tuple, names: list) -> tuple | None:
+    """The lines of a template for other variables."""
+    made, before, used, _ = template
+    if made is None:
+        return None
+    new: dict[str, str] = {o: n for o, n in zip(before, names, strict=True) if o is not None}
+    new.update({name: draft.constant(value) for name, value in used.items()})
+
+    def renamed(name: str) -> str:
+        found = new.get(name)
+        if found is None:
+            found = new[name] = draft.fresh()
+        return found
+
+    lines = []
+    for text, outs, ins in made[0]:
+        written = _VARIABLE.sub(lambda m: renamed(m[0]), text)
+        lines.append((written, tuple([renamed(o) for o in outs]), tuple([renamed(i) for i in ins])))
+    return lines, tuple([new[o] for o in made[1]])
+
+
+def _outs(found: Any, results: Any) -> tuple | None:
+    """The variables of the results, if these are those of the calls to the last bit."""
+    several = isinstance(results, (tuple, list))
+    found, results = (tuple(found), results) if several else ((found,), (results,))
+    if len(found) != len(results):
+        return None
+    names: list[str] = []
+    for f, r in zip(found, results, strict=True):
+        if r is None or f is None:
+            return None
+        value = _bare(f)
+        if type(f) is not Probe or type(value) is not type(r) or value.dtype != r.dtype:
+            return None
+        if value.shape != r.shape or value.strides != r.strides or value.tobytes() != r.tobytes():
+            return None
+        names.append(f._name)
+    return tuple(names)

@@ -1,0 +1,266 @@
+"""The recorder's part for ops: which kernel runs on which arrays, and what it gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..op import interpret, overlays
+from ..op.inplace import inplace
+from ..tape.arrays import kernels_of
+from ..tape.dtypes import HALVES
+from ..tape.layout import in_order
+from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
+from ..tape.storage import Storage, version_of
+from ..tape.tensor import Tensor
+from .inline import calls, holds_arrays
+from .writer import Writer
+
+ndarray = np.ndarray
+
+
+def _takes_by_value(op: Any, args: tuple, attrs: tuple) -> bool:
+    """Whether the shape of the result of this call depends on values."""
+    why = op.captures
+    if callable(why):
+        why = why(
+            [a for a in args if isinstance(a, Tensor)], dict(zip(op.attrs, attrs, strict=True))
+        )
+    return bool(op.dynamic or op.leaves_device) or (isinstance(why, str) and "values" in why)
+
+
+class Ops(Writer, Interposer):
+    """Stands in `state.interposers`: every op of the step is asked for here."""
+
+    # -- ops ---------------------------------------------------------------------------------------------------------
+
+    def _unusual(self, op: Any, args: tuple, attrs: tuple) -> str | None:
+        bits = state.bits & ~(OBSERVE | PROFILE | NO_GRAD)
+        if bits or op.flips or shared.batches or shared.subclasses is not None:
+            return "a mode is on that plans do not know (autocast, vmap, forward mode, saved-tensor hooks, ...)"
+        if _takes_by_value(op, args, attrs):
+            return "the shape of its result depends on values"
+        return None
+
+    def call(self, op: Any, args: tuple, attrs: tuple, proceed: Any) -> Any:
+        if self.off or self.depth:
+            return proceed()
+        self.watch.stop()
+        try:
+            return self._call(op, args, attrs, proceed)
+        finally:
+            self.watch.start()
+
+    def _call(self, op: Any, args: tuple, attrs: tuple, proceed: Any) -> Any:
+        if (why := self._unusual(op, args[0] if op.variadic else args, attrs)) is not None:
+            self.refuse(f"{op.public}: {why}")
+            return proceed()
+        if op.variadic:
+            args = tuple(args[0])
+        state.interposers = (self,)  # the casts of arguments are ops of their own
+        args = interpret.prepare(op, args)
+        state.interposers = ()
+        self._boxes: list[tuple[str, list]] = []
+        written = self._operands(op, args, attrs)
+        if written is None or self.off:
+            return interpret.execute(op, args, attrs)
+        arrays, names, kwargs, texts, ins = written
+        self.depth += 1
+        try:
+            raw, hidden, outs = self._compute(op, arrays, names, kwargs, texts, ins)
+        except Exception:
+            self.refuse(f"{op.public} raised an exception")
+            return interpret.execute(op, args, attrs)  # the same, as PyTorch says it
+        finally:
+            self.depth -= 1
+        result = interpret.record(op, args, attrs, raw, hidden)
+        self._note(op, result, raw, hidden, outs)
+        return result
+
+    def _operands(self, op: Any, args: tuple, attrs: tuple) -> tuple | None:
+        arrays, names = [], []
+        xp = kernels_of(next(a for a in args if isinstance(a, Tensor))._array)
+        for a in args:
+            if isinstance(a, Tensor):
+                name = self.tensor(a)
+                arrays.append(a._array)
+            else:
+                arrays.append(interpret._number(xp, a) if a is not None else None)
+                name = "None" if a is None else self.draft.constant(arrays[-1])
+                self.kept.append(arrays[-1])
+            if name is None:
+                return None
+            names.append(name)
+        kwargs, texts, ins = dict(zip(op.attrs, attrs, strict=True)), [], list(names)
+        for key, value in kwargs.items():
+            if (found := self.expr(value)) is None:
+                self.refuse(
+                    f"{op.public}: its argument '{key}' is of a kind that plans do not know"
+                )
+                return None
+            texts.append(f"{key}={found[0]}")
+            ins += found[1]
+        return arrays, names, kwargs, texts, tuple(ins)
+
+    def _compute(self, op, arrays, names, kwargs, texts, ins) -> tuple:
+        """Like `interpret.compute_raw`: (raw result, hidden values, the variables of both)."""
+        some = next(a for a in arrays if a is not None)
+        xp = kernels_of(some)
+        given = [f"[{', '.join(names)}]"] if op.variadic else names
+        raw, used = NotImplemented, overlays.forward_of(xp, op)
+        if used is not None:
+            raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
+        if raw is NotImplemented:
+            used = op.forward
+            raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
+        outs = None
+        if used is op.forward and op.ufunc:
+            text = f"{self.draft.constant(getattr(xp, op.ufunc))}({', '.join(names)})"
+        else:
+            if not op.variadic and not self._boxes:
+                outs = self._inlined(op, used, xp, arrays, names, kwargs, raw)
+            if outs is None:
+                text = f"{self.draft.constant(used)}({', '.join([self.draft.constant(xp), *given, *texts])})"
+        if outs is not None:
+            return self._finished(op, xp, arrays, names, raw, outs)
+        count = len(raw) if op.n_out != 1 or op.hidden else 1
+        outs = tuple([self.draft.fresh() for _ in range(count)])
+        several = op.n_out != 1 or op.hidden
+        self.emit(f"{', '.join(outs)}{',' if several else ''} = {text}", outs, ins, op.public)
+        for name, box in self._boxes:
+            for i, value in enumerate(box):
+                if isinstance(value, (ndarray, np.generic)):
+                    part = self.draft.fresh()
+                    self.emit(f"{part} = {name}[{i}]", (part,), (name,))
+                    self._name(value, part)
+        return self._finished(op, xp, arrays, names, raw, outs)
+
+    def _inlined(self, op, used, xp, arrays, names, kwargs, raw) -> tuple | None:
+        """Write the NumPy calls that a kernel makes; the variables of its results, or None if they cannot be told."""
+        if holds_arrays(list(kwargs.values())):
+            return None
+        own = [None if n == "None" else n for n in names]
+        found = calls(self.draft, used, [xp, *arrays], [None, *own], kwargs, raw)
+        if found is None:
+            return None
+        for text, outs, ins in found[0]:
+            self.emit(text, outs, ins, op.public)
+        return found[1]
+
+    def _finished(self, op, xp, arrays, names, raw, outs) -> tuple:
+        """Hidden values apart, and the dtype and layout that the op promises."""
+        hidden = ()
+        if op.hidden:
+            n = len(raw) - len(op.hidden)
+            raw, hidden = (raw[0] if n == 1 else raw[:n]), raw[n:]
+        if op.wide_numbers and raw.dtype not in HALVES:
+            half = next((a.dtype for a in arrays if getattr(a, "dtype", None) in HALVES), None)
+            if half is not None:
+                raw = raw.astype(half)
+                self.emit(
+                    f"{outs[0]} = {outs[0]}.astype({self.draft.constant(half)})", outs[:1], outs[:1]
+                )
+        if (
+            op.row_major or op.elementwise or (op.pointwise and (op.inplace or len(arrays) > 1))
+        ) and getattr(raw, "ndim", 0) > 1:
+            sized = [(a, n) for a, n in zip(arrays, names, strict=True) if getattr(a, "ndim", 0)]
+            laid = interpret._laid_out(op, xp, raw, [a for a, _ in sized])
+            if laid is not raw:
+                out, beside = outs[0], ", ".join(n for _, n in sized)
+                if op.row_major:
+                    call = f"{self.draft.constant(xp.ascontiguousarray)}({out})"
+                else:
+                    call = f"{self.draft.constant(in_order)}({self.draft.constant(xp)}, {out}, [{beside}])"
+                self.emit(f"{out} = {call}", (out,), (out, *[n for _, n in sized]))
+                raw = laid
+        return raw, hidden, outs
+
+    def _note(self, op: Any, result: Any, raw: Any, hidden: tuple, outs: tuple) -> None:
+        """Name what an op gave."""
+        tensors = (result,) if op.n_out == 1 else result
+        raws = (raw,) if op.n_out == 1 else raw
+        for t, r, name in zip(tensors, raws, outs, strict=False):
+            if t._array is not r and name not in self.loaded:
+                self.emit(f"{name} = asarray({name})", (name,), (name,))
+            if t._array.__class__ is not ndarray:
+                self.refuse(f"{op.public} gives a tensor that is not an ordinary one of the CPU")
+            self._name(t._array, name)
+            self.seen.setdefault(id(t), (t, version_of(t), len(self.writes)))
+        node = next((n for t in tensors if (n := self._node_of(t)) is not None), None)
+        for key, value, name in zip(op.hidden, hidden, outs[len(tensors) :], strict=False):
+            if isinstance(value, (ndarray, np.generic)):
+                self._name(value, name)
+            if node is not None:
+                self.hidden[id(node), key] = name
+        if node is not None:
+            self.kept.append(node)
+
+    @staticmethod
+    def _node_of(t: Any) -> Any:
+        return t._fn if t._fn is not None or t._view is None else t._view.fn
+
+    # -- in place ----------------------------------------------------------------------------------------------------
+
+    def call_inplace(self, op: Any, tensor: Any, others: tuple, attrs: tuple, proceed: Any) -> Any:
+        if self.off or self.depth:
+            return proceed()
+        self.watch.stop()
+        try:
+            return self._call_inplace(op, tensor, others, attrs, proceed)
+        finally:
+            self.watch.start()
+
+    def _call_inplace(self, op: Any, tensor: Any, others: tuple, attrs: tuple, proceed: Any) -> Any:
+        if (why := self._unusual(op, (tensor, *others), attrs)) is not None:
+            self.refuse(f"{op.public}_: {why}")
+            return proceed()
+        state.interposers = (self,)
+        args = interpret.prepare(op, (tensor, *others))
+        state.interposers = ()
+        if args[0] is not tensor:
+            self.refuse(f"{op.public}_ writes a result of another dtype")
+            return proceed()
+        self._boxes = []
+        written = self._operands(op, args, attrs)
+        if written is None or self._boxes:
+            self.refuse(f"{op.public}_ is of a kind that plans do not know")
+            return proceed()
+        arrays, names, _, texts, ins = written
+        given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
+        inplace(op, tensor, given, attrs)
+        xp, target = kernels_of(tensor._array), names[0]
+        if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
+            call = self.draft.constant(getattr(xp, op.ufunc))
+            self.emit(
+                f"{call}({', '.join(names)}, out={target}, casting='same_kind')",
+                (),
+                ins,
+                f"{op.public}_",
+                True,
+            )
+        else:
+            out, run = self.draft.fresh(), self.draft.constant(op.forward)
+            call = f"{run}({', '.join([self.draft.constant(xp), *names, *texts])})"
+            self.emit(f"{out} = {call}{'[0]' if op.hidden else ''}", (out,), ins, f"{op.public}_")
+            self.emit(
+                f"if {out} is not {target}: {target}[...] = {out}", (), (target, out), "", True
+            )
+        self.writes.append(tensor)
+        self._count_write(tensor)
+        return tensor
+
+    def _count_write(self, tensor: Any) -> None:
+        """A write to memory from before raises version counters."""
+        counter = tensor._ver
+        for i, t in enumerate(self.arguments):
+            if t is tensor or (counter.__class__ is Storage and t._ver is counter):
+                self.emit(f"bump(A{i})", (), (), "", True)
+                return
+        for t in self.reached.tensors.values():
+            if t is tensor or (counter.__class__ is Storage and t._ver is counter):
+                self.emit(f"bump({self.draft.constant(t)})", (), (), "", True)
+                return
+        for leaf in self.leaves.values():
+            if leaf._grad is tensor:
+                self.emit(f"bump({self.draft.constant(leaf)}._grad)", (), (), "", True)

@@ -1,0 +1,153 @@
+"""A plan: what a step computed, as the lines of one straight function on raw arrays.
+
+Each line calls the kernel, the gradient formula or the function of the library that the step itself called, on the
+arrays that it was called on. So a plan gives the bits that the step gives: it leaves out Tensors, nodes and what Python
+does between, and nothing else.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tape.accumulation import accumulate
+from ..tape.modes import RAW
+from ..tape.source import GENERATED, describe
+from ..tape.storage import bump
+from .state import same
+
+
+class Line(NamedTuple):
+    """A piece of code: what it computes and from what. effect: it does more than give its results."""
+
+    text: str
+    outs: tuple[str, ...]
+    ins: tuple[str, ...]
+    site: Any
+    what: str
+    effect: bool = False
+
+
+class Draft:
+    """The lines and constants of a plan while it is written."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.names: dict[str, Any] = {
+            "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "bump": bump,
+        }  # fmt: skip
+        self.constants: list[Any] = []
+        self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
+        self._by_id: dict[int, str] = {}
+        self._count = 0
+
+    def constant(self, value: Any) -> str:
+        """The name of a value that is the same in each run."""
+        name = self._by_id.get(id(value))
+        if name is None:
+            name = self._by_id[id(value)] = f"c{len(self.constants)}"
+            self.constants.append(value)
+            self.names[name] = value
+        return name
+
+    def fresh(self) -> str:
+        """The name of a new variable."""
+        self._count += 1
+        return f"t{self._count}"
+
+    def mark(self) -> tuple[int, int]:
+        """Where variables and constants are, for `back_to`."""
+        return self._count, len(self.constants)
+
+    def back_to(self, count: int, constants: int) -> None:
+        """Forget the variables and constants since `mark`."""
+        self._count = count
+        for k in range(constants, len(self.constants)):
+            del self._by_id[id(self.constants[k])], self.names[f"c{k}"]
+        del self.constants[constants:]
+
+    def agrees(self, other: Draft) -> str | None:
+        """Where another draft differs from this one, for people; None if nowhere."""
+        for mine, others in zip(self.lines, other.lines, strict=False):
+            if mine.text != others.text or mine.outs != others.outs:
+                return _at(others)
+        if len(self.lines) != len(other.lines):
+            longer = max(self.lines, other.lines, key=len)
+            return _at(longer[min(len(self.lines), len(other.lines))])
+        for k, (a, b) in enumerate(zip(self.constants, other.constants, strict=False)):
+            if not _alike(a, b):
+                name = f"c{k}"
+                found = [x for x in other.lines if re.search(rf"\b{name}\b", x.text)]
+                return _at(found[0]) if found else "a value that it returns"
+        return None
+
+    def compile(self, arguments: int, returns: str) -> Callable[[tuple], tuple]:
+        """The function ``run(arguments) -> results``. Variables are dropped after their last use."""
+        last: dict[str, int] = {}
+        kept = set(returns.replace("(", " ").replace(")", " ").replace(",", " ").split())
+        for i, line in enumerate(self.lines):
+            for name in (*line.ins, *line.outs):
+                last[name] = i
+        body = []
+        if arguments:
+            body.append("".join(f"A{i}, " for i in range(arguments)) + "= arguments")
+        self.numbers: list[int] = []  # of the lines of the text: the line of the draft
+        for i, line in enumerate(self.lines):
+            text = line.text
+            gone = [n for n in dict.fromkeys((*line.ins, *line.outs)) if last[n] == i]
+            gone = [n for n in gone if n not in kept and n[0] in "tr"]
+            if "@" in text:  # a gradient, to be taken over by its leaf if nobody else has it
+                name = line.ins[0]
+                text = text.replace(
+                    "@", f"b_ = [{name}]; {name} = None" if name in gone else f"b_ = [{name}]"
+                )
+                gone = [n for n in gone if n != name]
+            if gone:
+                text += "; " + " = ".join(gone) + " = None"
+            body.append(text)
+        body.append(f"return {returns}")
+        source = "def run(arguments):\n" + "".join(f"    {x}\n" for x in body)
+        filename = f"{GENERATED}plan {id(self):x}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        self.first_line = 2 + bool(arguments)
+        names = {**self.names, "__name__": "gradlib.generated"}
+        exec(compile(source, filename, "exec"), names)
+        self.source = source
+        return names["run"]
+
+
+def accumulate_into(leaf: Any, gradients: list) -> None:
+    """What the engine does when the gradient of a leaf is complete."""
+    grad = gradients[0]
+    if grad.dtype is not leaf._array.dtype:
+        gradients[0] = grad.astype(leaf._array.dtype)
+    del grad
+    accumulate(leaf, gradients, RAW, False)
+
+
+def _at(line: Line) -> str:
+    return f"{line.what or 'a tensor that it uses'} at {describe(line.site)}"
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if a is b or same(a, b):
+        return True
+    if a.__class__ is not b.__class__:
+        return False
+    if isinstance(a, types.MethodType):
+        return a.__self__ is b.__self__ and a.__func__ is b.__func__
+    if isinstance(a, np.ndarray):
+        kinds = a.dtype == b.dtype and a.shape == b.shape and a.strides == b.strides
+        return kinds and a.tobytes() == b.tobytes()
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
+    return False

@@ -1,0 +1,279 @@
+"""The recorder: what a step computes, written down while the step runs as it always does.
+
+It is an interposer for ops, and the engine, optimizers, and the few functions that work on raw arrays outside of ops
+tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that was
+there before; an array of another origin, a value that Python reads, or anything that no line can say ends the
+recording: the step is then run as it is, always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..tape import modes, pytree, recording
+from ..tape.attributes import raw_attributes
+from ..tape.device import default, device
+from ..tape.dtypes import dtype, get_default_dtype
+from ..tape.generator import default_generator
+from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.storage import INFERENCE, Storage, version_of
+from ..tape.switches import switches
+from ..tape.tensor import Tensor
+from .backward import Backward
+from .ops import Ops
+from .state import State
+
+ndarray = np.ndarray
+_READS = "its value is read, and Python may go another way with another one"
+
+
+def recorded_gradients(reached: State) -> list[bool]:
+    """Which tensors have a .grad."""
+    return [t._grad is not None for t in reached.tensors.values()]
+
+
+def _settings() -> tuple:
+    return (
+        get_default_dtype(),
+        default.device,
+        switches.deterministic,
+        state.bits & ~(OBSERVE | PROFILE),
+    )
+
+
+class Recorder(Ops, Backward):
+    """Writes a `Draft` while a step runs; `refused` says why there is none."""
+
+    # -- on and off --------------------------------------------------------------------------------------------------
+
+    def record(self, step: Callable, args: tuple, kwargs: dict) -> Any:
+        """Run the step, which is written down."""
+        for i in range(len(self.arguments)):
+            self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
+        before, settings = state.interposers, _settings()
+        memory = [(t, t._array, t._rg) for t in (*self.reached.tensors.values(), *self.arguments)]
+        self.gradients = recorded_gradients(self.reached)
+        state.capture, state.interposers = self, (self,)
+        modes.set_bits(state.bits | OBSERVE)
+        recording.add(self)
+        self.watch.look_at(self.reached.functions)
+        self.watch.start()
+        try:
+            result = step(*args, **kwargs)
+        finally:
+            self.watch.stop()
+            recording.remove(self)
+            modes.set_bits(state.bits & ~OBSERVE)
+            state.capture, state.interposers = None, before
+        if _settings() != settings:
+            self.refuse("it changes a setting (a mode, the default dtype or device)", False)
+        if any([t._array is not array or t._rg is not rg for t, array, rg in memory]):
+            self.refuse("it gives a tensor other memory, or changes what requires grad", False)
+        if self.refused is None:
+            self._check_writes()
+        if self.refused is None and default_generator._pack() != self.draws:
+            self.refuse("random numbers are drawn outside of what is recorded", False)
+        return result
+
+    # -- what is no op -----------------------------------------------------------------------------------------------
+
+    def raw(self, function: Callable, args: tuple) -> Any:
+        """A function on raw arrays that plans call again; see `modes.unrecorded`."""
+        if self.off or self.depth:
+            return function(*args)
+        texts, ins = [], []
+        for a in args:
+            if isinstance(a, Tensor):
+                if id(a) not in self.reached.tensors:
+                    self.refuse(f"{function.__name__} changes a tensor that the step made")
+                    break
+                found: Any = (self.draft.constant(a), ())
+            elif isinstance(a, (ndarray, np.generic)):
+                name = self.name_of(a)
+                found = None if name is None else (name, (name,))
+            else:
+                found = (self.draft.constant(a), ())
+            if found is None:
+                self.refuse(f"{function.__name__} is called with an array of unknown origin")
+                break
+            texts.append(found[0])
+            ins += found[1]
+        if default_generator._pack() != self.draws:
+            self.refuse("random numbers are drawn outside of what is recorded")
+        with self.quiet():
+            result = self._whole(function, args)
+        self.draws = default_generator._pack()
+        if self.off:
+            return result
+        out = self.draft.fresh()
+        self.emit(f"{out} = {self.draft.constant(function)}({', '.join(texts)})", (out,), tuple(ins),
+                  function.__name__, True)  # fmt: skip
+        if result is not None:
+            self._name(result, out)
+        return result
+
+    def _whole(self, function: Callable, args: tuple) -> Any:
+        """Call something that is recorded as one; what it writes is accounted for."""
+        before = [(entry, version_of(entry[0])) for entry in self.versions.values()]
+        try:
+            return function(*args)
+        finally:
+            for entry, version in before:
+                entry[1] += version_of(entry[0]) - version
+
+    def whole(self, name: str, function: Callable, args: tuple) -> Any:
+        """A method of an optimizer: plans call it as it is."""
+        if self.off or self.depth:
+            with self.quiet():
+                return function(*args)
+        if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
+            self.refuse(f"{name} is called with a closure")
+        self.emit(
+            f"{self.draft.constant(function)}({', '.join(map(self.draft.constant, args))})",
+            (),
+            (),
+            name,
+            True,
+        )
+        with self.quiet():
+            result = self._whole(function, args)
+        self.loaded.clear()
+        if any([self.names.get(id(t._array)) != n for n, t in self.roots.values()]):
+            self.refuse(f"{name} gives tensors other memory")
+        if result is not None:
+            self.refuse(f"{name} returns something")
+        return result
+
+    def set_grad(self, tensor: Any, value: Any) -> None:
+        """``tensor.grad = value``."""
+        if self.off or self.depth:
+            return
+        if value is None and id(tensor) in self.reached.tensors:
+            self.emit(f"{self.draft.constant(tensor)}._grad = None", (), (), "", True)
+        elif value is not None:
+            self.refuse("a .grad is set")
+
+    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> None:
+        """Of `recording.Recorder`: only what is no op is of interest."""
+        if scope == recording.OP and op is None and not self.depth:
+            if name == "item":
+                self.refuse(_READS)
+            else:
+                self.refuse(f"{name} is a custom Function")
+
+    def exit(self, token: Any, result: Any) -> None:
+        pass
+
+    def host_reads(self, name: str, tensor: Any) -> None:
+        if not self.depth:
+            self.refuse(f"{name}: {_READS}")
+
+    def created(self, tensor: Any) -> None:
+        if not self.depth and not self.off:
+            self.created_here[id(tensor)] = tensor
+            self.kept.append(tensor)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def _check_writes(self) -> None:
+        """Every change of memory must be one that was written down."""
+        for t, version in self.versions.values():
+            if version_of(t) - version != self._written(t, 0):
+                self.refuse(
+                    f"a tensor of shape {tuple(t.shape)} is changed in a way that is not recorded",
+                    False,
+                )
+                return
+        for t, version, start in self.seen.values():
+            if t._ver is INFERENCE or version_of(t) - version != self._written(t, start):
+                self.refuse(
+                    "a tensor that the step made is changed in a way that is not recorded", False
+                )
+                return
+
+    def _written(self, t: Any, start: int) -> int:
+        counter = t._ver
+        some = counter.__class__ is Storage
+        return sum([w is t or (some and w._ver is counter) for w in self.writes[start:]])
+
+    def result(self, value: Any) -> tuple[str, list, Any] | None:
+        """(text of what the plan returns, how each leaf is made of it, spec) of what the step returned."""
+        if self._hands_out(value):
+            self.refuse("the step returns a list or dict that outlives it", False)
+            return None
+        leaves, spec = pytree.flatten(value)
+        texts, makers, known = [], [], {}
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                if not isinstance(
+                    leaf, (int, float, complex, bool, str, bytes, type(None), dtype, device)
+                ):
+                    self.refuse(f"the step returns a {type(leaf).__name__}", False)
+                    return None
+                makers.append(("constant", leaf))
+                self.draft.constant(leaf)
+            elif id(leaf) in known:
+                makers.append(("again", known[id(leaf)]))
+            elif (
+                i := next((i for i, t in enumerate(self.arguments) if t is leaf), None)
+            ) is not None:
+                makers.append(("argument", i))
+            elif id(leaf) in self.reached.tensors:
+                makers.append(("constant", leaf))
+                self.draft.constant(leaf)
+            elif (
+                owner := next((x for x in self.leaves.values() if x._grad is leaf), None)
+            ) is not None:
+                makers.append(("gradient", owner))
+                self.draft.constant(owner)
+            else:
+                known[id(leaf)] = len(makers)
+                if (name := self._returned(leaf)) is None:
+                    return None
+                node = leaf._fn if leaf._rg else None
+                makers.append(("fresh", (len(texts), node, leaf._nr)))
+                texts.append(name)
+        return f"({''.join(f'{t}, ' for t in texts)})", makers, spec
+
+    def _hands_out(self, value: Any) -> bool:
+        if isinstance(value, dict):
+            return id(value) in self.reached.containers or any(map(self._hands_out, value.values()))
+        if isinstance(value, (list, tuple)):
+            own = isinstance(value, list) and id(value) in self.reached.containers
+            return own or any(map(self._hands_out, value))
+        return False
+
+    def _returned(self, t: Any) -> str | None:
+        name = self.name_of(t._array)
+        if name is None and (name := self._constant_tensor(t)) is None:
+            self.refuse(
+                "the step returns a tensor that came about in a way that is not recorded", False
+            )
+            return None
+        others = [r._array for r in (*self.reached.tensors.values(), *self.arguments)]
+        others += [r._grad._array for r in self.reached.tensors.values() if r._grad is not None]
+        shares = any(np.may_share_memory(t._array, o) for o in others)
+        if (
+            shares
+            or t._view is not None
+            or type(t) is not Tensor
+            or raw_attributes(t).keys() - {"_detached"}
+        ):
+            self.refuse(
+                "the step returns a view, or a tensor that shares memory with one that lives on",
+                False,
+            )
+        elif t._rg and (t._fn is None or id(t._fn) not in self.released):
+            self.refuse(
+                "the step returns a tensor that backward may be called on; return it detached",
+                False,
+            )
+        elif name in self._returned_names:
+            self.refuse("the step returns two tensors on the same memory", False)
+        else:
+            self._returned_names.add(name)
+            return name
+        return None

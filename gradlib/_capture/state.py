@@ -1,0 +1,369 @@
+"""What a step can read beside its arguments: all that the names in its code lead to, and whether it is as it was.
+
+A plan is right as long as Python would do the same again. So all that the step's functions can reach is walked:
+variables of outer functions, globals that their code names, attributes, entries of lists and dicts. Numbers and texts
+are compared by value, other things by identity. What cannot be looked into (an iterator, a file, an object of a C
+extension) ends the walk: such a step is not captured.
+"""
+
+from __future__ import annotations
+
+import dis
+import enum
+import re
+import types
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from ..nn.parameter import Buffer, Parameter
+from ..optim.optimizer import Optimizer
+from ..tape.attributes import raw_attributes
+from ..tape.device import device
+from ..tape.dtypes import dtype
+from ..tape.generator import Generator
+from ..tape.sizes import Size
+from ..tape.source import is_library
+from ..tape.tensor import Tensor
+
+MOST = 50_000  # things that are looked at, at most
+_VALUES = (bool, int, float, complex, str, bytes, Size)
+_FIXED: tuple[type, ...] = (
+    type(None), type(Ellipsis), type(NotImplemented), dtype, device, np.dtype, range, slice, np.generic,
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType, types.CodeType, re.Pattern,
+    enum.Enum, np.ufunc, types.GenericAlias, types.UnionType, Generator,
+)  # fmt: skip
+_TENSORS = (Tensor, Parameter, Buffer)
+_SETTINGS = {"param_groups", "state", "defaults"}  # of optimizers
+_HEAP = 1 << 9
+
+
+class Opaque(Exception):
+    """Something that the walk cannot look into; its text says what and where."""
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two things that are no containers are the same to a program: identical, or equal values of one type."""
+    if a is b:
+        return True
+    if a.__class__ is not b.__class__ or not isinstance(a, (*_VALUES, dtype, device, slice, range)):
+        return False
+    if isinstance(a, (float, complex)):
+        return repr(a) == repr(b)  # 0.0 is not -0.0, and nan is nan
+    return bool(a == b)
+
+
+class State:
+    """All that is reached from a function, and its values when it was walked.
+
+    Attributes:
+        tensors: the tensors by id.
+        containers: ids of lists, dicts, sets and objects.
+        codes: the code that may run.
+        modules: Python's modules that the code names.
+        functions: functions of C that are kept somewhere.
+    """
+
+    def __init__(self, step: Any, *others: Any):
+        self.tensors: dict[int, Any] = {}
+        self.containers: set[int] = set()
+        self.codes: set[types.CodeType] = set()
+        self.functions: list[Any] = []
+        self.kept: list[Any] = []
+        self.names: set[str] = set()  # attributes that the code reads
+        self._dicts: list[Any] = []
+        self._lists: list[list] = []
+        self._empty: list[Any] = []
+        self._fixed: set[int] = set()  # ids of dicts of the library's objects, whose names stay
+        self._sets: list[tuple[set, frozenset]] = []
+        self._cells: list[Any] = []
+        self._slots: list[tuple[Any, str]] = []
+        self._entries: dict[tuple[int, str], tuple[dict, str]] = {}
+        self.modules: list[tuple[types.ModuleType, str]] = []
+        self._optimizers: list[tuple[Optimizer, str]] = []
+        self._seen: set[int] = set()
+        self._global_paths: set[str] = set()
+        self._todo: list[tuple[Any, str]] = [(step, getattr(step, "__name__", "step"))]
+        self._todo += [(other, "an argument") for other in others]
+        self._walk()
+        self._lengths = [len(c) for c in chain(self._dicts, self._lists)]
+        self._values = list(self._read())
+        self._named = [d for d in self._dicts if id(d) not in self._fixed]
+        self._keys = list(chain.from_iterable(self._named))
+
+    # -- is it as it was ---------------------------------------------------------------------------------------------
+
+    def _read(self) -> Iterator[Any]:
+        return chain(
+            chain.from_iterable([d.values() for d in self._dicts]),
+            chain.from_iterable(self._lists),
+            [c.cell_contents for c in self._cells],
+            [getattr(value, name) for value, name in self._slots],
+            [d[name] for d, name in self._entries.values()],
+        )
+
+    def unchanged(self) -> bool:
+        """Whether everything has the value that it had."""
+        if any(self._empty) or any([s != before for s, before in self._sets]):
+            return False
+        try:
+            if list(map(len, chain(self._dicts, self._lists))) != self._lengths:
+                return False
+            if all(map(is_, self._read(), self._values)):
+                return all(map(is_, chain.from_iterable(self._named), self._keys)) or self._same()
+            return self._same()
+        except (KeyError, ValueError, AttributeError):  # something that is gone
+            return False
+
+    def _same(self) -> bool:
+        """`unchanged` by value; equal values take the place of those that are kept, so that it is quick again."""
+        values, keys = list(self._read()), list(chain.from_iterable(self._named))
+        pairs = zip(chain(values, keys), chain(self._values, self._keys), strict=True)
+        if not all(same(a, b) for a, b in pairs):
+            return False
+        self._values, self._keys = values, keys
+        return True
+
+    def difference(self) -> str:
+        """Where something changed, for people."""
+        names = [f"the global {name}" for _, name in self._entries.values()]
+        try:
+            for d, n in zip(self._dicts, self._lengths, strict=False):
+                if len(d) != n:
+                    return f"entries {', '.join(map(str, list(d)[-3:]))} of {self._owner(d)}"
+            n = sum(self._lengths[: len(self._dicts)])
+            keys = list(chain.from_iterable(self._dicts))
+            for key, a, b in zip(
+                keys, chain.from_iterable([d.values() for d in self._dicts]), self._values[:n],
+                strict=False,
+            ):  # fmt: skip
+                if not same(a, b):
+                    return f"{key!r}, which was {_short(b)} and is now {_short(a)}"
+            start = len(self._values) - len(self._entries)
+            for name, (d, key), b in zip(
+                names, self._entries.values(), self._values[start:], strict=True
+            ):
+                if not same(d[key], b):
+                    return f"{name}, which was {_short(b)} and is now {_short(d[key])}"
+        except KeyError as exc:
+            return f"the global {exc}"
+        return "a list, a dict or a variable of an outer function"
+
+    def _owner(self, d: Any) -> str:
+        return "a dict" if isinstance(d, dict) else "a class"
+
+    # -- the walk ----------------------------------------------------------------------------------------------------
+
+    def _walk(self) -> None:
+        while self._todo or self._look_into_modules():
+            value, path = self._todo.pop()
+            if value.__class__ in _VALUES or id(value) in self._seen:
+                continue
+            self._seen.add(id(value))
+            self.kept.append(value)
+            if len(self._seen) > MOST:
+                raise Opaque(f"more than {MOST} things can be reached, the last one as {path}")
+            self._look(value, path)
+
+    def _look_into_modules(self) -> bool:
+        """Of modules, what the code that was found names, and whether that is more; optimizers, if it reads them."""
+        for module, path in self.modules:
+            d = vars(module)
+            for name in self.names & d.keys():
+                if (id(d), name) not in self._entries:
+                    self._entry(d, name, f"{path}.{name}")
+        if self._optimizers and self.names & _SETTINGS:
+            path = self._optimizers[0][1]
+            raise Opaque(f"the step reads settings or state of {path}, an optimizer")
+        return bool(self._todo)
+
+    def _entry(self, d: dict, name: str, path: str) -> None:
+        self._entries[id(d), name] = d, name
+        self._global_paths.add(path)
+        self.kept.append(d)
+        self._todo.append((d[name], path))
+
+    def _look(self, value: Any, path: str) -> None:
+        kind = value.__class__
+        if isinstance(value, _FIXED):
+            if kind is types.BuiltinFunctionType and path not in self._global_paths:
+                self.functions.append(value)
+            return
+        if isinstance(value, Tensor):
+            if kind not in _TENSORS:
+                raise Opaque(f"{path} is a {kind.__name__}, a tensor of a class of its own")
+            self.tensors[id(value)] = value
+            extra = raw_attributes(value).keys() - _OF_LEAVES
+            if extra:
+                raise Opaque(f"{path} is a tensor with the attributes {', '.join(sorted(extra))}")
+        elif isinstance(value, Optimizer):
+            self._optimizers.append((value, path))
+            if not is_library(_file(kind.step)):
+                raise Opaque(f"{path} is an optimizer of a class of its own")
+        elif isinstance(value, types.FunctionType):
+            self._function(value, path)
+        elif isinstance(value, types.MethodType):
+            self._todo += [(value.__func__, path), (value.__self__, path)]
+        elif isinstance(value, types.ModuleType):
+            if value.__name__.partition(".")[0] not in ("gradlib", "torch", "numpy", "builtins"):
+                self.modules.append((value, path))
+        elif isinstance(value, type):
+            self._class(value, path)
+        elif kind is partial:
+            self._todo += [(value.func, path), (value.args, path), (value.keywords, path)]
+        elif isinstance(value, property):
+            self._todo += [(f, path) for f in (value.fget, value.fset) if f is not None]
+        elif isinstance(value, (staticmethod, classmethod)):
+            self._todo.append((value.__func__, path))
+        else:
+            self._container(value, path, kind)
+
+    def _container(self, value: Any, path: str, kind: type) -> None:
+        self.containers.add(id(value))
+        if kind in (dict, OrderedDict, defaultdict) or (
+            isinstance(value, dict)
+            and kind.__flags__ & _HEAP
+            and kind.__setitem__ is dict.__setitem__
+        ):
+            if not all([isinstance(k, (*_VALUES, *_FIXED)) or id(k) in self._seen for k in value]):
+                self._todo += [(k, f"a key of {path}") for k in value]
+            self._dict(value, path, "[{!r}]")
+        elif isinstance(value, (list, tuple)):
+            if isinstance(value, list):
+                (self._lists if value else self._empty).append(value)
+            self._todo += [(v, f"{path}[{i}]") for i, v in enumerate(value)]
+        elif isinstance(value, (set, frozenset)):
+            if isinstance(value, set) and value:
+                self._sets.append((value, frozenset(value)))
+            elif isinstance(value, set):
+                self._empty.append(value)
+            self._todo += [(v, path) for v in value]
+        if _is_python(kind):
+            self._todo.append((kind, kind.__name__))
+            if (d := getattr(value, "__dict__", None)) is not None:
+                self.containers.add(id(d))
+                self._dict(d, path, ".{}")
+                if d and is_library(_file(kind.__init__)):
+                    self._fixed.add(id(d))
+            for name in _slots(kind):
+                if hasattr(value, name):
+                    self._slots.append((value, name))
+                    self._todo.append((getattr(value, name), f"{path}.{name}"))
+        elif kind not in (dict, OrderedDict, defaultdict, list, tuple, set, frozenset):
+            raise Opaque(f"{path} is a {kind.__module__}.{kind.__name__}, which may change unseen")
+
+    def _dict(self, d: Any, path: str, form: str) -> None:
+        (self._dicts if d else self._empty).append(d)
+        self._todo += [(v, path + form.format(k)) for k, v in d.items()]
+
+    def _class(self, cls: type, path: str) -> None:
+        for c in cls.__mro__:
+            if id(c) in self._seen and c is not cls:
+                continue
+            self._seen.add(id(c))
+            if not c.__flags__ & _HEAP or c.__module__.partition(".")[0] in (
+                "gradlib",
+                "builtins",
+                "abc",
+                "typing",
+            ):
+                continue
+            values = vars(c)
+            self._dicts.append(values)
+            self._todo += [
+                (v, f"{c.__name__}.{k}")
+                for k, v in values.items()
+                if isinstance(v, types.FunctionType) or not k.startswith(("__", "_abc_"))
+            ]
+
+    def _function(self, f: types.FunctionType, path: str) -> None:
+        if is_library(f.__code__.co_filename):
+            return
+        for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
+            try:
+                self._todo.append((cell.cell_contents, name))
+            except ValueError:
+                raise Opaque(f"the variable {name} of {path} has no value yet") from None
+            self._cells.append(cell)
+        self._todo += [(v, path) for v in (f.__defaults__, f.__kwdefaults__) if v]
+        if f.__dict__:
+            self._dict(f.__dict__, path, ".{}")
+        for code in _codes(f.__code__):
+            self.codes.add(code)
+            if _catches(code):
+                raise Opaque(f"{path} catches exceptions, which a plan hands on")
+            for instruction in dis.get_instructions(code):
+                name = instruction.argval
+                if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                    if name in f.__globals__:
+                        self._entry(f.__globals__, name, name)
+                elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+                    self.names.add(name)
+                elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                    raise Opaque(f"{path} changes the global {name}")
+                elif instruction.opname == "IMPORT_NAME":
+                    raise Opaque(f"{path} imports {name} while it runs")
+
+
+_OF_LEAVES = {
+    "_accumulator",
+    "_is_param",
+    "_backward_hooks",
+    "_post_accumulate_grad_hooks",
+    "_inherits",
+    "_detached",
+}
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A function's code and that of the functions in it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _codes(inner)
+
+
+def _catches(code: types.CodeType) -> bool:
+    """Whether the code has an `except` or `finally`: a handler that is none of a `with` block."""
+    names = [i.opname for i in dis.get_instructions(code)]
+    return names.count("PUSH_EXC_INFO") > names.count("WITH_EXCEPT_START")
+
+
+def _is_python(kind: type) -> bool:
+    """Whether all that an instance keeps is in its `__dict__` (or in what a built-in base keeps)."""
+    own = [c for c in kind.__mro__ if c is not object]
+    return all(
+        _adds_nothing(c) or c in (dict, OrderedDict, defaultdict, list, tuple, set, frozenset)
+        for c in own
+    ) and any(c.__flags__ & _HEAP for c in own)  # fmt: skip
+
+
+def _adds_nothing(c: type) -> bool:
+    """Whether a class is one of Python's that keeps nothing beside a dictionary, weak references and its slots."""
+    most = getattr(c.__base__, "__basicsize__", 0) + 16 + 8 * len(_own_slots(c))
+    return bool(c.__flags__ & _HEAP) and c.__basicsize__ <= most
+
+
+def _own_slots(c: type) -> tuple:
+    slots = vars(c).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _slots(kind: type) -> list[str]:
+    return [s for c in kind.__mro__ for s in _own_slots(c) if s not in ("__dict__", "__weakref__")]
+
+
+def _file(f: Any) -> str:
+    f = getattr(f, "__wrapped__", f)
+    return f.__code__.co_filename if hasattr(f, "__code__") else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value) if isinstance(value, _VALUES) else f"a {type(value).__name__}"
+    return text if len(text) < 40 else text[:37] + "..."

@@ -1,0 +1,371 @@
+"""`gradlib.capture`: when a step is written down, when its plan is replayed, and when it runs as it is."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from operator import attrgetter, is_
+from typing import Any
+
+from numpy import ndarray as _ndarray
+
+from ..cuda.capturing import capture as capture_on_cuda
+from ..cuda.inspection import Finding
+from ..nn.modules import _global_hooks
+from ..op import overlays
+from ..op.interpret import kernel_error
+from ..tape import dtypes, pytree
+from ..tape.attributes import raw_attributes
+from ..tape.device import default as default_device
+from ..tape.device import device
+from ..tape.modes import NO_GRAD, shared, state
+from ..tape.node import leaf_edge
+from ..tape.source import describe
+from ..tape.switches import switches
+from ..tape.tensor import Tensor
+from .backward import _HOOKS
+from .plan import Draft
+from .recorder import Recorder, recorded_gradients
+from .state import Opaque, State
+
+__all__ = ["Captured", "Finding", "capture", "explain"]
+
+VARIANTS = 8  # of one step for one combination of shapes; then it runs as it is
+COMBINATIONS = 64  # of shapes and other arguments that one step has plans for
+_SIMPLE = (int, float, complex, bool, str, bytes, type(None), dtypes.dtype, device)
+_array_of, _requires_of, _extra_of = attrgetter("_array"), attrgetter("_rg"), attrgetter("extra")
+
+
+def capture(step: Callable | None = None, **settings: Any) -> Any:
+    """`step` as a plan that is replayed: the same bits, without the time that Python takes between kernels.
+
+    On the CPU the first call for each combination of shapes, strides, dtypes and other arguments runs as usual. The
+    second and the third are written down while they run, and have to agree. From then on a call replays the plan: the
+    kernels of forward, backward and all else on raw arrays, in the same order and with the same numbers; optimizers
+    step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version counters and
+    optimizers are what they would be. On CUDA it is `gradlib.cuda.capture`, with its `settings`.
+
+    Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals,
+    modes) is compared with what it was; after a change the step is written down anew, at most 8 times, then it runs as
+    it is, with a warning. A step runs as it is, too, and `explain` tells why, wherever it does what a plan cannot
+    repeat: it reads values (``.item()``, ``if tensor``), prints, changes lists or attributes that outlive it, calls
+    functions of other libraries, catches exceptions, has hooks, custom Functions or autocast, or returns a tensor to
+    call backward on.
+    What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
+
+    Args:
+        step: a function of tensors that require no grad (also in lists, tuples, dicts) and of other values.
+        settings: of `gradlib.cuda.capture`; on the CPU they have no effect.
+
+    Returns:
+        A `Captured`: call it like the step. Works as a decorator, too.
+
+    Example:
+        >>> model = gradlib.nn.Linear(3, 2)
+        >>> optimizer = gradlib.optim.SGD(model.parameters(), lr=0.1)
+        >>> @gradlib.capture
+        ... def step(x, y):
+        ...     optimizer.zero_grad()
+        ...     loss = gradlib.nn.functional.mse_loss(model(x), y)
+        ...     loss.backward()
+        ...     optimizer.step()
+        ...     return loss
+        >>> for _ in range(5):
+        ...     loss = step(gradlib.ones(4, 3), gradlib.zeros(4, 2))
+        >>> gradlib.explain(step)
+        []
+    """
+    if step is None:
+        return functools.partial(capture, **settings)
+    if not callable(step):
+        raise TypeError(f"capture(): step must be a function, but got {type(step).__name__}")
+    return Captured(step, settings)
+
+
+def explain(step: Any) -> list[Finding]:
+    """Why calls of a captured step run as they are: what was in the way, and at which line; empty if nothing was.
+
+    Raises:
+        TypeError: `step` was not made by `capture` or `compile`.
+
+    Example:
+        >>> step = gradlib.capture(lambda x: x if x.sum().item() > 0 else -x)
+        >>> for _ in range(4):
+        ...     _ = step(gradlib.ones(2))
+        >>> [finding.what for finding in gradlib.explain(step)]
+        ['<lambda>']
+    """
+    if not isinstance(step, Captured):
+        raise TypeError(
+            f"explain(): expected what gradlib.capture returned, but got {type(step).__name__}"
+        )
+    return list(step.findings.values())
+
+
+class Plan:
+    """A plan that may be replayed, and what has to be as it was."""
+
+    def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
+        draft, self.reached = recorder.draft, recorder.reached
+        self.run = draft.compile(len(recorder.arguments), texts)
+        self.draft, self.makers, self.spec = draft, makers, spec
+        self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
+        self.roots = [t for _, t in recorder.roots.values()]
+        self.arrays = [t._array for t in self.roots]
+        self.requires = [t._rg for t in self.roots]
+        self.gradients = recorder.gradients if recorder.reads_gradients else None
+        leaves = list(recorder.leaves.values())
+        own = [raw_attributes(leaf) for leaf in leaves]
+        self.attributes = own + [d[name] for d in own for name in _HOOKS if d.get(name) is not None]
+        self.lengths = [len(d) for d in self.attributes]
+        self.ends: list[Any] = [
+            leaf_edge(leaf)[0] for leaf in leaves
+        ]  # theirs as long as they live
+
+    def fits(self) -> bool:
+        """Whether all that the plan leaves out would be the same again."""
+        arrays = list(map(_array_of, self.roots))
+        if not all(map(is_, arrays, self.arrays)):
+            for new, old in zip(arrays, self.arrays, strict=True):
+                if new.__class__ is not old.__class__ or new.strides != old.strides:
+                    return False
+                if new.shape != old.shape or new.dtype is not old.dtype:
+                    return False
+            self.arrays = arrays
+        if list(map(_requires_of, self.roots)) != self.requires:
+            return False
+        if self.gradients is not None and self.gradients != recorded_gradients(self.reached):
+            return False
+        if list(map(len, self.attributes)) != self.lengths or any(map(_extra_of, self.ends)):
+            return False  # hooks, perhaps
+        return self.reached.unchanged()
+
+    def __call__(self, tensors: Any) -> Any:
+        try:
+            results = self.run(tensors)
+        except Exception as exc:
+            raise self._as_op_says(exc) from None
+        if self.single:
+            return _fresh(results, self.makers[0][1])
+        leaves: list[Any] = []
+        for kind, value in self.makers:
+            if kind == "fresh":
+                leaves.append(_fresh(results, value))
+            elif kind == "gradient":
+                leaves.append(value._grad)
+            elif kind == "argument":
+                leaves.append(tensors[value])
+            else:
+                leaves.append(leaves[value] if kind == "again" else value)
+        return pytree.unflatten(leaves, self.spec)
+
+    def _as_op_says(self, exc: Exception) -> Exception:
+        """The exception of a kernel as the op raises it, with the line of the program."""
+        trace = exc.__traceback__
+        while trace is not None and trace.tb_frame.f_code is not self.run.__code__:
+            trace = trace.tb_next
+        number = trace.tb_lineno - self.draft.first_line if trace is not None else -1
+        if not 0 <= number < len(self.draft.lines):
+            return exc
+        line = self.draft.lines[number]
+        if not line.effect:
+            exc = kernel_error(exc, _Named(line.what), (), ())
+        exc.add_note(f"in {line.what or 'a captured step'}, recorded at {describe(line.site)}")
+        return exc
+
+
+class _Named:
+    """What `kernel_error` asks of an op, if its name is all that is known."""
+
+    check, elementwise, tensors, attrs = None, False, (), ()
+
+    def __init__(self, public: str):
+        self.public = public
+
+
+def _fresh(results: tuple, how: tuple) -> Tensor:
+    at, node, nr = how
+    out = Tensor._make(results[at])
+    if node is not None:
+        out._rg, out._fn, out._nr = True, node, nr
+    return out
+
+
+_ONE = pytree.flatten(0)[1]
+
+
+class _Entry:
+    """What is known for one combination of arguments and modes.
+
+    others: the arguments that are known by identity, which stays theirs.
+    """
+
+    def __init__(self, others: list) -> None:
+        self.others = others
+        self.calls = 0
+        self.plans: list[Plan] = []
+        self.before: Draft | None = None  # of the recording before this one
+        self.given_up = False
+
+
+class Captured:
+    """What :func:`capture` returns: call it like the step. It has the step's name and docstring.
+
+    Attributes:
+        step: the function itself.
+        findings: what is in the way of replaying, by (what, where); see `explain`.
+    """
+
+    def __init__(self, step: Callable, settings: dict[str, Any]):
+        self.step, self.settings = step, settings
+        self.findings: dict[tuple[str, str], Finding] = {}
+        self._entries: dict[Any, _Entry] = {}
+        self._lock = threading.Lock()
+        self._on_cuda: Any = None
+        functools.update_wrapper(self, step, updated=())
+
+    def reset(self) -> None:
+        """Forget all plans: the next calls run as usual, and are written down again."""
+        self._entries.clear()
+        self.findings.clear()
+        if self._on_cuda is not None:
+            self._on_cuda.reset()
+
+    @property
+    def replays(self) -> int:
+        """How many plans there are."""
+        return sum(len(entry.plans) for entry in self._entries.values())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _unusual():
+            return self.step(*args, **kwargs)
+        values, spec = pytree.flatten((args, kwargs))
+        tensors, key = [], [spec, state.bits, dtypes.get_default_dtype(), default_device.device]
+        key += [overlays._off, switches.deterministic]
+        others = []
+        for v in values:
+            if isinstance(v, Tensor):
+                array = v._array
+                if v._rg or v.__class__ is not Tensor or not hasattr(array, "flags"):
+                    return self._as_it_is(args, kwargs, _REQUIRES)
+                if not isinstance(array, _ndarray):
+                    return self._elsewhere(args, kwargs)
+                tensors.append(v)
+                key.append((array.shape, array.strides, array.dtype))
+            elif v.__class__ in _SIMPLE:
+                key.append((v.__class__, repr(v)))
+            else:
+                others.append(v)
+                key.append(id(v))
+        entry = self._entries.get(key := tuple(key))
+        if entry is None:
+            if len(self._entries) == COMBINATIONS:
+                return self._as_it_is(args, kwargs, _TOO_MANY)
+            entry = self._entries[key] = _Entry(others)
+        for plan in entry.plans:
+            if plan.fits():
+                return plan(tensors)
+        entry.calls += 1
+        if entry.calls == 1 or entry.given_up or sys.getprofile() is not None:
+            return self.step(*args, **kwargs)
+        if len(entry.plans) == VARIANTS:
+            return self._too_many(entry, args, kwargs)
+        if not self._lock.acquire(blocking=False):  # another thread is recording
+            return self.step(*args, **kwargs)
+        try:
+            return self._record(entry, tensors, others, args, kwargs)
+        finally:
+            self._lock.release()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method of a class it is the function itself: what is captured is the method of one object."""
+        return self if instance is None else self.step.__get__(instance, owner)
+
+    def __reduce__(self) -> Any:
+        return self.__dict__["__qualname__"]  # as functions are pickled: by name
+
+    def _record(self, entry: _Entry, tensors: list, others: list, args: tuple, kwargs: dict) -> Any:
+        try:
+            reached = State(self.step, *others)
+            given = State(None, args, kwargs)
+        except Opaque as exc:
+            return self._give_up(entry, str(exc), "", args, kwargs)
+        reached.containers |= given.containers
+        recorder = Recorder(reached, tensors)
+        result = recorder.record(self.step, args, kwargs)
+        returned = None
+        if not recorder.off:
+            returned = recorder.result(result)
+        if not recorder.off and not reached.unchanged():
+            recorder.refuse(f"it changes what outlives it: {reached.difference()}", False)
+        if not recorder.off and not given.unchanged():
+            recorder.refuse("it changes a list, a dict or an object among its arguments", False)
+        if recorder.refused is not None or returned is None:
+            entry.given_up = True
+            self._find(*(recorder.refused or ("nothing was recorded", "")))
+            return result
+        before, entry.before = entry.before, recorder.draft
+        if before is None:
+            return result
+        where = before.agrees(recorder.draft)
+        if where is None:
+            entry.plans.append(Plan(recorder, *returned))
+            entry.before = None
+            return result
+        entry.given_up = True
+        self._find(f"it does something else each time: {where}", "")
+        return result
+
+    def _give_up(self, entry: _Entry, why: str, where: str, args: tuple, kwargs: dict) -> Any:
+        entry.given_up = True
+        self._find(why, where)
+        return self.step(*args, **kwargs)
+
+    def _find(self, why: str, where: str) -> None:
+        name = getattr(self.step, "__name__", type(self.step).__name__)
+        self.findings.setdefault((why, where), Finding(name, why, where))
+
+    def _as_it_is(self, args: tuple, kwargs: dict, why: str) -> Any:
+        self._find(why, "")
+        return self.step(*args, **kwargs)
+
+    def _too_many(self, entry: _Entry, args: tuple, kwargs: dict) -> Any:
+        entry.given_up = True
+        why = f"it was recorded {VARIANTS} times, last because of {entry.plans[-1].reached.difference()}"
+        self._find(why, "")
+        name = getattr(self.step, "__name__", "the step")
+        warnings.warn(
+            f"gradlib.capture: {name} runs as it is from now on: {why}", UserWarning, stacklevel=3
+        )
+        return self.step(*args, **kwargs)
+
+    def _elsewhere(self, args: tuple, kwargs: dict) -> Any:
+        """On CUDA, the plan is a CUDA graph; on other devices there is none."""
+        tensors = [v for v in pytree.flatten((args, kwargs))[0] if isinstance(v, Tensor)]
+        if not any(t.is_cuda for t in tensors):
+            return self._as_it_is(args, kwargs, "its arguments are neither on the CPU nor on CUDA")
+        if self._on_cuda is None:
+            self._on_cuda = capture_on_cuda(self.step, **self.settings)
+        return self._on_cuda(*args, **kwargs)
+
+
+_TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes and other arguments"
+_REQUIRES = "a tensor among its arguments requires grad, or is of a class of its own"
+
+
+def _unusual() -> bool:
+    """Whether a mode is on, in which steps run as they are."""
+    return bool(
+        state.bits & ~NO_GRAD
+        or state.interposers
+        or state.function_modes
+        or state.depth
+        or state.transforms
+        or state.capture is not None
+        or shared.batches
+        or shared.subclasses is not None
+        or _global_hooks.any_call_hook()
+    )

@@ -1,0 +1,187 @@
+"""What Python does in a step beside tensors, by Python's own profiling hook: calls that no plan could repeat.
+
+Code that the names of the step do not lead to, functions of C that have effects or read the world (print, a clock,
+random numbers of others), and values of tensors that go to Python: each ends the recording.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from types import BuiltinFunctionType, CodeType, FrameType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import opt_einsum
+
+from ..nn import Module
+from ..tape.generator import Generator
+from ..tape.interop import Interop
+from ..tape.source import is_library
+from ..tape.tensor import Tensor
+
+_PURE = frozenset(
+    "abs all any bin callable chr dict divmod filter float format frozenset getattr hasattr hash hex int isinstance "
+    "issubclass iter len list map max min next oct ord pow range repr reversed round setattr sorted str sum tuple "
+    "zip __build_class__ super".split()
+)
+_MODULES = frozenset("math _operator itertools _functools _collections cmath _abc".split())
+_KINDS = (str, int, float, complex, bytes, bool, tuple, range, frozenset, slice, type(None))
+_CHANGE = (list, dict, set, bytearray)
+_READERS = frozenset(
+    "item tolist tobytes tofile dump dumps max min any all sum prod mean std var argmax argmin nonzero dot __bool__ "
+    "__int__ __float__ __index__ trace cumsum searchsorted".split()
+)
+_LOOKS = ("numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage", "__repr__", "__format__",
+          "__dlpack__", "__reduce_ex__", "__deepcopy__", "register_hook", "retain_grad", "__hash__")  # fmt: skip
+
+
+def _forbidden() -> dict[CodeType, str]:
+    found = {}
+    for name in _LOOKS:
+        method = getattr(Tensor, name, None)
+        for f in (method, getattr(method, "__wrapped__", None), vars(Interop).get(name)):
+            code = getattr(f, "__code__", None)
+            if name != "__hash__" and code is not None:
+                found[code] = f"Tensor.{name}"
+    for name in ("manual_seed", "set_state", "seed", "get_state", "graphsafe_set_state"):
+        found[getattr(Generator, name).__code__] = f"Generator.{name}"
+    version = vars(Tensor).get("_version") or getattr(Tensor, "_version", None)
+    if isinstance(version, property) and version.fget is not None:
+        found[version.fget.__code__] = "Tensor._version"
+    return found
+
+
+_OF_GRADIENTS = frozenset(
+    [vars(Tensor)["grad"].fget.__code__, Module.zero_grad.__code__]
+)  # what asks whether there is a .grad
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_GLUE = frozenset(
+    _STANDARD + name
+    for name in "weakref.py _weakrefset.py abc.py contextlib.py functools.py types.py typing.py enum.py dataclasses.py "
+    "collections/__init__.py _collections_abc.py operator.py".split()
+)  # between functions of the program: nothing of the world is in them
+_NUMERICAL = tuple(os.path.dirname(m.__file__ or "") + os.sep for m in (np, ml_dtypes, opt_einsum))
+
+
+def _for_library(frame: FrameType) -> bool:
+    """Whether code of Python's or NumPy's own runs for the library, not for the program."""
+    found: FrameType | None = frame
+    while found is not None:
+        name = found.f_code.co_filename
+        if is_library(name):
+            return True
+        standard = name.startswith(_STANDARD) and "site-packages" not in name
+        if not (standard or name.startswith(("<", *_NUMERICAL))):
+            return False
+        found = found.f_back
+    return False
+
+
+class Watch:
+    """While it is on, tells its recorder of what a plan could not do."""
+
+    def __init__(self, recorder: Any):
+        self.recorder = recorder
+        self.known: set[CodeType] = set()
+        self.forbidden = _forbidden()
+
+    def _hands_on(self, code: CodeType, frame: FrameType) -> str | None:
+        """Functions of C that the code loads but does not call: to be called where the profiling hook does not look."""
+        for i in dis.get_instructions(code):
+            found = None
+            if i.opname == "LOAD_GLOBAL" and not (i.arg or 0) & 1:
+                found = frame.f_globals.get(i.argval, frame.f_builtins.get(i.argval))
+            elif i.opname == "LOAD_ATTR" and (sys.version_info < (3, 12) or not (i.arg or 0) & 1):
+                for module, _ in self.recorder.reached.modules:
+                    value = vars(module).get(i.argval)
+                    found = value if isinstance(value, BuiltinFunctionType) else found
+            if isinstance(found, BuiltinFunctionType) and (why := self._impure(found)) is not None:
+                return f"{found.__name__} is handed on: {why}"
+        return None
+
+    def look_at(self, functions: list) -> None:
+        """Functions of C that are kept where the step can reach them."""
+        for function in functions:
+            if (why := self._impure(function)) is not None:
+                self.recorder.refuse(why, False)
+
+    def start(self) -> None:
+        sys.setprofile(self._notice)
+
+    def stop(self) -> None:
+        sys.setprofile(None)
+
+    def _notice(self, frame: FrameType, event: str, arg: Any) -> None:
+        recorder = self.recorder
+        if recorder.depth or recorder.off:
+            return
+        code = frame.f_code
+        if event == "call":
+            if code in self.known:
+                return
+            if code in _OF_GRADIENTS:
+                recorder.reads_gradients = True
+            if code in self.forbidden:
+                self._refuse(
+                    f"{self.forbidden[code]}: memory or values of a tensor go to Python", frame
+                )
+            elif is_library(code.co_filename):
+                self.known.add(code)
+            elif code in recorder.reached.codes:
+                self.known.add(code)
+                if (why := self._hands_on(code, frame)) is not None:
+                    self._refuse(why, frame)
+            elif code.co_filename in _GLUE or _for_library(frame):
+                pass
+            else:
+                self._refuse(
+                    f"{code.co_qualname} is called, to which the step's names do not lead", frame
+                )
+        elif event == "c_call":
+            if arg.__name__ == "warn" and getattr(arg, "__module__", "") == "_warnings":
+                self._refuse("it warns", frame)
+            elif is_library(code.co_filename) or _for_library(frame):
+                owner = getattr(arg, "__self__", None)
+                reads = isinstance(owner, np.ndarray) and arg.__name__ in _READERS
+                if reads or (isinstance(owner, np.ufunc) and not recorder.depth):
+                    self._refuse(f"{code.co_name} reads values of a tensor", frame)
+            elif (why := self._impure(arg)) is not None:
+                self._refuse(why, frame)
+
+    def _refuse(self, why: str, frame: FrameType) -> None:
+        while is_library(frame.f_code.co_filename) and frame.f_back is not None:
+            frame = frame.f_back
+        self.recorder.refuse(why, site=(frame.f_code, frame.f_lasti))
+
+    def _impure(self, function: Any) -> str | None:
+        """Why a function of C that the program calls cannot be left out by a plan, or None."""
+        owner, name = getattr(function, "__self__", None), function.__name__
+        module = getattr(function, "__module__", None) or getattr(owner, "__name__", "")
+        if module == "builtins" and name in _PURE:
+            return None
+        if module in _MODULES:
+            return None
+        if isinstance(owner, type):
+            return None if owner in (dict, *_KINDS) else f"{owner.__name__}.{name} is called"
+        if isinstance(owner, _KINDS) or owner.__class__.__module__ in ("builtins", "collections"):
+            if not isinstance(owner, _CHANGE) or id(owner) not in self.recorder.reached.containers:
+                return None if isinstance(owner, (*_KINDS, *_CHANGE)) or "dict_" in type(owner).__name__ else (
+                    f"{type(owner).__name__}.{name} is called"
+                )  # fmt: skip
+            if name in (
+                "get",
+                "items",
+                "keys",
+                "values",
+                "copy",
+                "index",
+                "count",
+                "__contains__",
+                "__getitem__",
+            ):
+                return None
+            return f"{type(owner).__name__}.{name} changes something that outlives the step"
+        return f"{name} is called: what it does beside tensors would be left out"

@@ -1,0 +1,205 @@
+"""What all parts of the recorder use: names of arrays, lines, and the end of a recording that cannot be completed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..operators.nn.batch_norm import Statistics
+from ..tape import modes
+from ..tape.generator import default_generator
+from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.source import describe, user_frame
+from ..tape.storage import version_of
+from ..tape.tensor import Tensor
+from .plan import Draft, Line
+from .state import State
+from .watch import Watch
+
+ndarray = np.ndarray
+
+
+def _is_private(array: Any) -> bool:
+    """Whether nobody but this array has its memory."""
+    base = array.base
+    return base is None or (
+        base.__class__ is ndarray and base.base is None and sys.getrefcount(base) <= 3
+    )
+
+
+class Writer:
+    """Writes a `Draft`; `refused` says why there is none.
+
+    Args:
+        reached: what was there before the step.
+        arguments: the tensors that the step is called with.
+    """
+
+    def __init__(self, reached: State, arguments: list[Any]):
+        self.reached, self.arguments = reached, arguments
+        self.draft = Draft()
+        self.refused: tuple[str, str] | None = None  # why, where
+        self.names: dict[int, str] = {}  # of arrays, by id
+        self.kept: list[Any] = []  # so that ids stay theirs
+        self.hidden: dict[tuple[int, str], str] = {}  # (node, name) -> variable
+        self.roots: dict[int, tuple[str, Any]] = {}  # id of a tensor from before -> its variable
+        self.loaded: set[str] = set()
+        self.created_here: dict[int, Any] = {}
+        self.released: set[int] = set()  # nodes whose graph backward has used up
+        self.leaves: dict[int, Any] = {}
+        self.sums: set[str] = set()  # variables of sums on their way to one node
+        self._boxes: list[tuple[str, list]] = []  # lists that the kernel of the current op fills
+        self._returned_names: set[str] = set()
+        self.reads_gradients = False  # whether Python asks for a .grad
+        self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
+        self.depth = 0  # inside kernels and what is recorded as a whole
+        self.spans = 0
+        self.watch = Watch(self)
+        for i, t in enumerate(arguments):
+            self._name(t._array, f"a{i}")
+        self.versions = {id(t): [t, version_of(t)] for t in (*reached.tensors.values(), *arguments)}
+        self.writes: list[Any] = []  # tensors that recorded lines write to, each time
+        self.seen: dict[
+            int, tuple[Any, int, int]
+        ] = {}  # tensors made here: (tensor, version, writes before)
+        self.draws = default_generator._pack()
+
+    @property
+    def off(self) -> bool:
+        return self.refused is not None
+
+    def refuse(self, why: str, here: bool = True, site: Any = None) -> None:
+        """There will be no plan; the step goes on as usual."""
+        if self.refused is None:
+            if site is None and here:
+                frame = user_frame(sys._getframe(1))
+                site = frame.f_code, frame.f_lasti
+            self.refused = why, describe(site) if site is not None else ""
+
+    class _Quiet:
+        """A block in which nothing is written down: its ops run as without a recorder."""
+
+        def __init__(self, recorder: Any):
+            self.recorder = recorder
+
+        def __enter__(self) -> None:
+            self.before = state.bits, state.interposers, state.recorder
+            self.capture = state.capture  # None when the recording is over
+            self.recorder.depth += 1
+            self.recorder.watch.stop()
+            state.capture, state.interposers, state.recorder = None, (), None
+            modes.set_bits(self.before[0] & ~(OBSERVE | PROFILE))
+
+        def __exit__(self, *exc: object) -> None:
+            self.recorder.depth -= 1
+            bits, state.interposers, state.recorder = self.before
+            state.capture = self.capture
+            modes.set_bits(bits)
+            if not self.recorder.depth and self.capture is not None:
+                self.recorder.watch.start()
+
+    def quiet(self) -> _Quiet:
+        return self._Quiet(self)
+
+    # -- names -------------------------------------------------------------------------------------------------------
+
+    def _name(self, value: Any, name: str) -> str:
+        self.names[id(value)] = name
+        self.kept.append(value)
+        return name
+
+    def emit(
+        self, text: str, outs: tuple, ins: tuple, what: str = "", effect: bool = False
+    ) -> None:
+        frame = user_frame(sys._getframe(1))
+        line = Line(text, outs, ins, (frame.f_code, frame.f_lasti), what, effect)
+        self.draft.lines.append(line)
+
+    def name_of(self, array: Any) -> str | None:
+        """The variable of an array that a line gave, or of an argument or root; None if nobody knows it."""
+        name = self.names.get(id(array))
+        if name is not None and name[0] == "r" and name not in self.loaded:
+            self._load(name)
+        return name
+
+    def _load(self, name: str) -> None:
+        tensor = next(t for n, t in self.roots.values() if n == name)
+        self.emit(f"{name} = {self.draft.constant(tensor)}._array", (name,), ())
+        self.loaded.add(name)
+
+    def tensor(self, t: Any) -> str | None:
+        """The variable of the array of a tensor; None, and an end of the recording, for one of unknown origin."""
+        array = t._array
+        if array.__class__ is not ndarray:
+            self.refuse("a tensor that is not an ordinary one of the CPU is used")
+            return None
+        name = self.name_of(array)
+        if name is None and id(t) in self.reached.tensors:
+            name = self.root(t)
+        if name is None:
+            name = self._gradient(t) or self._constant_tensor(t)
+        if name is None:
+            self.refuse("a tensor is used that came about in a way that is not recorded")
+        return name
+
+    def root(self, t: Any) -> str:
+        """The variable of a tensor that was there before the step."""
+        if id(t) not in self.roots:
+            self.roots[id(t)] = f"r{len(self.roots)}", t
+        name = self.roots[id(t)][0]
+        self._name(t._array, name)
+        if name not in self.loaded:
+            self._load(name)
+        return name
+
+    def _gradient(self, t: Any) -> str | None:
+        """The .grad that a backward of this step left: read from its leaf when it is used."""
+        leaf = next((x for x in self.leaves.values() if x._grad is t), None)
+        if leaf is None:
+            return None
+        name = self.draft.fresh()
+        self.emit(f"{name} = {self.draft.constant(leaf)}._grad._array", (name,), ())
+        return name
+
+    def _constant_tensor(self, t: Any) -> str | None:
+        """A tensor that the step makes of numbers: the same each time, which the second recording confirms."""
+        array = t._array
+        if id(t) not in self.created_here or not _is_private(array) or version_of(t):
+            return None
+        name = self.draft.fresh()
+        with self.quiet():
+            kept = array.copy("K")
+        self.emit(
+            f"{name} = {self.draft.constant(kept)}.copy('K')",
+            (name,),
+            (),
+            "a tensor made in the step",
+        )
+        return self._name(array, name)
+
+    def expr(self, value: Any) -> tuple[str, tuple[str, ...]] | None:
+        """The text of an attribute, and the variables in it; None if it cannot be written."""
+        if isinstance(value, ndarray):
+            name = self.name_of(value)
+            return None if name is None else (name, (name,))
+        if isinstance(value, Tensor):
+            return None
+        # to be filled by the kernel; on the CPU that is all that they do with Statistics
+        if value.__class__ in (list, Statistics) and not value:
+            name = self.draft.fresh()
+            self.emit(f"{name} = []", (name,), ())
+            self._boxes.append((name, value))
+            return name, (name,)
+        if isinstance(value, (tuple, list)) and any(
+            [isinstance(v, (ndarray, tuple, list)) for v in value]
+        ):
+            parts = [p for v in value if (p := self.expr(v)) is not None]
+            if len(parts) < len(value):
+                return None
+            inner = "".join(f"{p[0]}, " for p in parts)
+            text = f"[{inner}]" if isinstance(value, list) else f"({inner})"
+            return text, tuple(n for p in parts for n in p[1])
+        name = self.draft.constant(value)
+        return name, (name,)
