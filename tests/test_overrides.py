@@ -137,6 +137,33 @@ print(override.armed, seen)
     assert fresh(code) == "True ['add']"
 
 
+@pytest.mark.host
+def test_a_property_is_the_one_that_it_was():
+    """Tables of handlers are made before the first subclass; reads of properties are specialised before it, too."""
+    code = """
+told = []
+get, set_ = gl.Tensor.grad.__get__, gl.Tensor.grad.__set__
+shape = gl.Tensor.__dict__["shape"]
+class Loud(gl.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        told.append(func)
+        return super().__torch_function__(func, types, args, kwargs)
+def read(t): return t.grad, t.shape
+for _ in range(100): read(gl.ones(2))
+x = gl.ones(2).as_subclass(Loud)
+read(x)
+x.grad = None
+assert told == [get, shape.__get__, set_], told
+assert get in gl.overrides.get_default_nowrap_functions()
+assert gl.overrides.resolve_name(get) == "torch.Tensor.grad.__get__"
+override._disarm()
+read(x)
+print(len(told))
+"""
+    assert fresh(code) == "3"
+
+
 def test_results_have_the_class_and_the_history():
     x = gl.tensor([1.0, 2.0], requires_grad=True)
     y = (x * 1).as_subclass(Loud)

@@ -23,7 +23,9 @@ SUBCLASSES, ALL = 1, 2  # values of state.overrides_off: what is not asked
 armed = False  # whether functions ask
 lasting = False  # whether there is, or was, something that may override at any time
 _lock = threading.RLock()
-_properties: list[tuple[type, str, property]] = []  # as they were before functions asked
+_properties: list[
+    tuple[type, str, property, tuple]
+] = []  # with the functions that they had before functions asked
 _entries: dict[FunctionType, Entry] = {}
 _namespaces: list[dict[str, Any]] = []
 _classes: list[type] = []
@@ -287,8 +289,8 @@ def _disarm() -> None:
             fn.__kwdefaults__ = entry.run.__kwdefaults__
             if fn.__dict__.get("__wrapped__") is entry.run:
                 del fn.__dict__["__wrapped__"]
-        for owner, name, before in _properties:
-            setattr(owner, name, before)
+        for owner, name, kept, before in _properties:
+            _give_accessors(owner, name, kept, before)
         _entries.clear()
         _properties.clear()
 
@@ -317,20 +319,26 @@ def _arm_class(kind: type) -> None:
                     told.__name__ = name  # handlers are told names that programs know
                 give_entry(value, told)
             elif isinstance(value, property):
-                _properties.append((owner, name, value))
-                setattr(owner, name, _property(value))
+                _arm_property(owner, name, value)
 
 
-def _property(of: property) -> property:
-    """The same property with functions of its own: `Tensor.real` and `gradlib.real` may share one."""
-    accessors: list[Any] = [
-        _copy(f) if isinstance(f, FunctionType) else f for f in (of.fget, of.fset, of.fdel)
-    ]
-    made = property(*accessors, doc=of.__doc__)
-    for accessor, name in zip(accessors, ("__get__", "__set__", "__delete__"), strict=True):
+def _arm_property(owner: type, name: str, of: property) -> None:
+    """Let a property ask. It stays the object that it is: programs keep ``Tensor.grad.__get__`` in tables of theirs.
+
+    It gets functions of its own, as `Tensor.real` and `gradlib.real` may share one.
+    """
+    before = of.fget, of.fset, of.fdel
+    _properties.append((owner, name, of, before))
+    accessors = tuple(_copy(f) if isinstance(f, FunctionType) else f for f in before)
+    for accessor, kind in zip(accessors, ("__get__", "__set__", "__delete__"), strict=True):
         if isinstance(accessor, FunctionType):
-            give_entry(accessor, getattr(made, name))
-    return made
+            give_entry(accessor, getattr(of, kind))
+    _give_accessors(owner, name, of, accessors)
+
+
+def _give_accessors(owner: type, name: str, of: property, accessors: tuple) -> None:
+    of.__init__(*accessors, of.__doc__)
+    setattr(owner, name, of)  # the interpreter forgets which function it found there
 
 
 # `entry`, `plain` and `state` are constants that are still to be put in; `plain`: classes that override nothing
