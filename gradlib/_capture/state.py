@@ -65,7 +65,7 @@ class State:
     Attributes:
         tensors: the tensors by id.
         containers: ids of lists, dicts, sets and objects.
-        codes: the code that may run.
+        codes: the code that may run, by its id: functions of two files may have equal code.
         modules: Python's modules that the code names.
         functions: functions of C that are kept somewhere.
     """
@@ -73,7 +73,7 @@ class State:
     def __init__(self, step: Any, *others: Any):
         self.tensors: dict[int, Any] = {}
         self.containers: set[int] = set()
-        self.codes: set[types.CodeType] = set()
+        self.codes: dict[int, types.CodeType] = {}
         self.functions: list[Any] = []
         self.kept: list[Any] = []
         self.names: set[str] = set()  # attributes that the code reads
@@ -295,7 +295,7 @@ class State:
         if f.__dict__:
             self._dict(f.__dict__, path, ".{}")
         for code in _codes(f.__code__):
-            self.codes.add(code)
+            self.codes[id(code)] = code
             if _catches(code):
                 raise Opaque(f"{path} catches exceptions, which a plan hands on")
             for instruction in dis.get_instructions(code):

@@ -17,6 +17,7 @@ import numpy as np
 import opt_einsum
 
 from ..nn import Module
+from ..tape import override
 from ..tape.generator import Generator
 from ..tape.interop import Interop
 from ..tape.source import is_library
@@ -38,24 +39,25 @@ _LOOKS = ("numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storag
           "__dlpack__", "__reduce_ex__", "__deepcopy__", "register_hook", "retain_grad", "__hash__")  # fmt: skip
 
 
-def _forbidden() -> dict[CodeType, str]:
+def _forbidden() -> dict[int, str]:
+    """What methods whose values go to Python are called, by the id of their code; code of two files may be equal."""
     found = {}
     for name in _LOOKS:
         method = getattr(Tensor, name, None)
         for f in (method, getattr(method, "__wrapped__", None), vars(Interop).get(name)):
             code = getattr(f, "__code__", None)
             if name != "__hash__" and code is not None:
-                found[code] = f"Tensor.{name}"
+                found[id(code)] = f"Tensor.{name}"
     for name in ("manual_seed", "set_state", "seed", "get_state", "graphsafe_set_state"):
-        found[getattr(Generator, name).__code__] = f"Generator.{name}"
+        found[id(getattr(Generator, name).__code__)] = f"Generator.{name}"
     version = vars(Tensor).get("_version") or getattr(Tensor, "_version", None)
     if isinstance(version, property) and version.fget is not None:
-        found[version.fget.__code__] = "Tensor._version"
+        found[id(override.running(version.fget).__code__)] = "Tensor._version"
     return found
 
 
 _OF_GRADIENTS = frozenset(
-    [vars(Tensor)["grad"].fget.__code__, Module.zero_grad.__code__]
+    [id(vars(Tensor)["grad"].fget.__code__), id(Module.zero_grad.__code__)]
 )  # what asks whether there is a .grad
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _GLUE = frozenset(
@@ -85,7 +87,7 @@ class Watch:
 
     def __init__(self, recorder: Any):
         self.recorder = recorder
-        self.known: set[CodeType] = set()
+        self.known: dict[int, CodeType] = {}
         self.forbidden = _forbidden()
 
     def _hands_on(self, code: CodeType, frame: FrameType) -> str | None:
@@ -120,18 +122,18 @@ class Watch:
             return
         code = frame.f_code
         if event == "call":
-            if code in self.known:
+            if id(code) in self.known:
                 return
-            if code in _OF_GRADIENTS:
+            if id(code) in _OF_GRADIENTS:
                 recorder.reads_gradients = True
-            if code in self.forbidden:
+            if id(code) in self.forbidden:
                 self._refuse(
-                    f"{self.forbidden[code]}: memory or values of a tensor go to Python", frame
+                    f"{self.forbidden[id(code)]}: memory or values of a tensor go to Python", frame
                 )
             elif is_library(code.co_filename):
-                self.known.add(code)
-            elif code in recorder.reached.codes:
-                self.known.add(code)
+                self.known[id(code)] = code
+            elif id(code) in recorder.reached.codes:
+                self.known[id(code)] = code
                 if (why := self._hands_on(code, frame)) is not None:
                     self._refuse(why, frame)
             elif code.co_filename in _GLUE or _for_library(frame):

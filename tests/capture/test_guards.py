@@ -13,6 +13,7 @@ import pytest
 
 import gradlib as torch
 from gradlib import nn
+from gradlib._capture.state import State
 from gradlib.autograd import Function
 from gradlib.nn import functional as F
 from tests.capture.programs import bits
@@ -573,3 +574,15 @@ def test_exceptions_that_a_step_catches():
     assert_replayed(step)
     with pytest.raises(IndexError, match="out of range"):
         step(torch.tensor([3]))
+
+
+def test_code_of_two_files_that_is_equal_is_not_the_same():
+    functions = []
+    for file in ("one.py", "other.py"):
+        namespace = {}
+        exec(compile("def f(x): return x * factor", file, "exec"), namespace)
+        functions.append(namespace["f"])
+    one, other = functions
+    assert one.__code__ == other.__code__
+    assert id(one.__code__) in State(one).codes
+    assert id(other.__code__) not in State(one).codes

@@ -264,7 +264,7 @@ def test_server_and_clients() -> None:
     started = time.monotonic()
     with pytest.raises(DistStoreError, match=r"1/2 clients joined"):
         tcp(world_size=2, timeout=SHORT)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 10
 
 
 def test_the_server_waits_for_all() -> None:

@@ -417,6 +417,8 @@ class MemoryPool:
 
     def _give_back(self, chunk: Chunk) -> None:
         """At once; from a finaliser that runs in the middle of an allocation, after it."""
+        if machine is None:  # the interpreter ends
+            return
         with machine.lock:
             self._returned.append(chunk)
             if not self._busy:
