@@ -13,7 +13,7 @@ from gradlib.profiler._places import line_of, short_lines
 
 
 class Slow(gradlib.autograd.Function):
-    """Takes 2 ms in forward and 6 ms in backward."""
+    """Takes 2 ms in forward and 60 ms in backward."""
 
     @staticmethod
     def forward(ctx, x):
@@ -22,7 +22,7 @@ class Slow(gradlib.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        time.sleep(0.006)
+        time.sleep(0.06)
         return g
 
 
@@ -41,6 +41,7 @@ def model(x):
 
 def test_each_line_has_the_cost_of_its_operations_and_of_their_nodes():
     x = gradlib.ones(4, requires_grad=True)
+    model(x).backward()  # what is made at the first call is not to be measured
     with profiler.profile(with_stack=True) as prof:
         for _ in range(2):
             loss = model(x)
@@ -48,7 +49,7 @@ def test_each_line_has_the_cost_of_its_operations_and_of_their_nodes():
     rows = {row.key: row for row in prof.by_line()}
     slow, exp, both = (rows[line_after(model, lines)] for lines in (1, 4, 5))
     assert slow.calls == 2
-    assert 4000 < slow.forward_cpu_us < slow.backward_cpu_us and slow.backward_cpu_us > 12000
+    assert 4000 < slow.forward_cpu_us < slow.backward_cpu_us and slow.backward_cpu_us > 120000
     assert (exp.calls, both.calls) == (2, 4)
     assert exp.forward_cpu_us > 0 and exp.backward_cpu_us > 0
     assert line_after(model, 2) not in rows  # the label's own time is that of no line
