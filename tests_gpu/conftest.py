@@ -87,8 +87,9 @@ def pytest_collection_modifyitems(config, items):
         ops = [i for i in mine if i.path.name in SAMPLED and i not in dropped]
         dropped |= {i for k, i in enumerate(ops) if k % config.getoption("--sample")}
         many = [i for i in mine if i.path.name in CHANGING]
-        seed = int(os.environ["FUZZ_SEED"])
-        dropped |= {i for k, i in enumerate(many, seed) if k % config.getoption("--sample")}
+        every = config.getoption("--sample")
+        every, seed = every if every == 1 else every * RARELY, int(os.environ["FUZZ_SEED"])
+        dropped |= {i for k, i in enumerate(many, seed) if k % every}
         if is_simulated(config):
             dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
         config.hook.pytest_deselected(items=[i for i in items if i in dropped])
