@@ -27,9 +27,8 @@ sys.path.insert(0, str(HERE.parent / "tests" / "ops"))  # samples.py
 sys.path.insert(0, str(HERE.parent / "tests" / "kernels"))  # overlay_checks.py
 SAMPLED = ("test_ops.py", "test_kernels.py", "test_half_types.py")  # single ops: see --sample
 EVERY = 25  # of the slow tests, on the simulated device
-CHANGING = (
-    "test_distributions.py",
-)  # of these another sample in each run: most of their time compiles kernels
+# of these another, smaller sample in each run: each test compiles some forty kernels
+CHANGING, RARELY = ("test_distributions.py",), 5
 
 
 def pytest_sessionstart():
