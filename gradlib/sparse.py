@@ -11,6 +11,7 @@ from .op.expose import overridable as _overridable
 from .operators.create.data import as_tensor as _as_tensor
 from .operators.sparse import base as _base
 from .operators.sparse import methods as _methods
+from .operators.sparse import products as _products
 from .operators.sparse import rules as _rules
 from .operators.sparse.make import sparse_coo_tensor as _sparse_coo_tensor
 from .tape.arrays import kernels_of as _kernels_of
@@ -45,18 +46,20 @@ def _must_be_sparse(name: str, argument: str, tensor: Any) -> None:
         )
 
 
-def mm(sparse: Tensor, dense: Tensor) -> Tensor:
+def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
     """The product of a sparse matrix (n, k) and a matrix (k, m), dense or sparse.
 
     Args:
         sparse: a sparse matrix.
         dense: a matrix of the same dtype.
+        reduce: "sum" (as without it), "mean", "amax" or "amin": what becomes of the products of one row with a column,
+            of the elements that are there; 0 where there are none.
 
     Returns:
         (n, m): dense, or sparse if both are. The gradient of a sparse matrix stands at its places.
 
     Raises:
-        RuntimeError: the sizes or dtypes do not fit.
+        RuntimeError: the sizes or dtypes do not fit, or there is no such reduction.
 
     Example:
         >>> gradlib.sparse.mm(gradlib.eye(2).to_sparse(), gradlib.ones(2, 3))
@@ -65,6 +68,8 @@ def mm(sparse: Tensor, dense: Tensor) -> Tensor:
     """
     if not _is_sparse(sparse) and not _is_sparse(dense):
         _must_be_sparse("sparse.mm", "sparse", sparse)
+    if reduce is not None:
+        return _products.reduced_mm(sparse, dense, reduce)
     return _rules.mm(sparse, dense)
 
 

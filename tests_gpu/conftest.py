@@ -27,6 +27,8 @@ sys.path.insert(0, str(HERE.parent / "tests" / "ops"))  # samples.py
 sys.path.insert(0, str(HERE.parent / "tests" / "kernels"))  # overlay_checks.py
 SAMPLED = ("test_ops.py", "test_kernels.py", "test_half_types.py")  # single ops: see --sample
 EVERY = 25  # of the slow tests, on the simulated device
+# of these another, smaller sample in each run: each test compiles some forty kernels
+CHANGING, RARELY = ("test_distributions.py",), 5
 
 
 def pytest_sessionstart():
@@ -83,6 +85,10 @@ def pytest_collection_modifyitems(config, items):
         dropped = {i for k, i in enumerate(slow) if k % EVERY}
         ops = [i for i in mine if i.path.name in SAMPLED and i not in dropped]
         dropped |= {i for k, i in enumerate(ops) if k % config.getoption("--sample")}
+        many = [i for i in mine if i.path.name in CHANGING]
+        every = config.getoption("--sample")
+        every, seed = every if every == 1 else every * RARELY, int(os.environ["FUZZ_SEED"])
+        dropped |= {i for k, i in enumerate(many, seed) if k % every}
         if is_simulated(config):
             dropped |= {i for i in mine if i.function.__module__.startswith("tests.simulated")}
         config.hook.pytest_deselected(items=[i for i in items if i in dropped])

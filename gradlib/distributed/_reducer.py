@@ -21,10 +21,12 @@ from ..tape.accumulation import laid_out
 from ..tape.lazy import raw_values
 from ..tape.modes import state as here
 from ..tape.node import AccumulateGrad
+from ..tape.sparse import is_sparse
 from ..tape.tensor import Tensor
 from . import collectives
 from ._buckets import CLOCK, Bucket, GradBucket, assign
 from ._objects import broadcast_object_list
+from ._sparse import summed
 
 __all__ = ["Reducer"]
 
@@ -73,6 +75,8 @@ class Reducer:
         views: whether ``.grad`` are views of the buckets.
         dtype: what gradients are reduced in; their own if left out.
         skip_unused: leave out for good what the first pass of rank 0 gives no gradient.
+        sparse: indices of parameters whose gradients are sparse. They are in no bucket: their places and values are
+            gathered when the pass is over.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Reducer:
         views: bool = False,
         dtype: Any = None,
         skip_unused: bool = False,
+        sparse: Iterable[int] = (),
     ) -> None:
         self.params, self.names, self.group = list(params), list(names), group
         self.limits, self.views, self.dtype = list(limits), views, dtype
@@ -111,7 +116,10 @@ class Reducer:
         self.unread: list[Tensor] = []  # clocks that came back and were not read yet
         self.unused: list[int] = []  # without gradient on this rank in the last pass
         self.explain = False  # whether the first pass that leaves parameters out is told of
-        backwards = assign(self.params, first_limits)[::-1]  # gradients arrive last parameter first
+        self.sparse = sorted(sparse)
+        dense = [i for i in range(len(self.params)) if i not in self.sparse]
+        # gradients arrive last parameter first
+        backwards = sorted(assign(self.params, first_limits, dense), key=min)[::-1]
         self.buckets = [Bucket(members, self.params, dtype) for members in backwards]
         self._index()
         self.handles = [
@@ -210,7 +218,7 @@ class Reducer:
             self.counts[i] = fired
             if here.current_task is not current.task:
                 self.hidden.add(i)
-        elif not current.traced and fired >= self.counts.get(i, 1):
+        elif not current.traced and fired >= self.counts.get(i, 1) and i not in self.sparse:
             if i not in self.bucket_of or i in self.bucket_of[i].used:
                 self._fail_twice(i)
             self._ready(i)
@@ -236,6 +244,8 @@ class Reducer:
         if grad is None:
             view.zero_()
             return
+        if is_sparse(grad):  # of a parameter that was not said to have one
+            grad = grad.to_dense()
         scale = 1.0 if self.hook is not None else 1.0 / self.divisor
         if grad is not view:
             ops.mul(grad, scale, out=view)
@@ -279,6 +289,7 @@ class Reducer:
                             self._fill(bucket, i)
                 self._launch()
                 self._collect()
+                self._average_sparse([self.params[i]._grad for i in self.sparse])
         if current.traced:
             self._average_with_history()
         self.abandoned += sum(not visited for [visited] in self.open)
@@ -341,10 +352,20 @@ class Reducer:
         if self.views and view.dtype == param.dtype:
             if grad is not view:
                 param._grad = view
-        elif grad is None:
+        elif grad is None or is_sparse(grad):
             param._grad = Tensor._make(laid_out(param._array, raw_values(view.to(param.dtype))))
         else:
             grad.copy_(view)
+
+    def _average_sparse(self, grads: Sequence[Tensor | None]) -> None:
+        """Average the sparse gradients: this rank has `grads`."""
+        for i, grad in zip(self.sparse, grads, strict=True):
+            param = self.params[i]
+            like = param.detach() if self.dtype is None else param.detach().to(self.dtype)
+            given = grad if grad is None else grad.to(like.dtype)
+            total = summed(given, like, f"the gradient of {self.names[i]}", self.group)
+            if total is not None:
+                param._grad = (total / self.divisor).to(param.dtype)
 
     def _average_with_history(self) -> None:
         """Gradients that are differentiated again: averaged one by one, by a collective that has a gradient."""
@@ -353,6 +374,7 @@ class Reducer:
         for param, anywhere in zip(self.params, used.tolist()):
             if anywhere:
                 grad = ops.zeros_like(param) if param._grad is None else param._grad
+                grad = grad.to_dense() if is_sparse(grad) else grad
                 param._grad = Sum.apply(grad / self.divisor, self.group)
         self._begin_at([p._grad for p in self.params if p._grad is not None], [True])
 
@@ -370,6 +392,7 @@ class Reducer:
                 bucket.used = {}
                 self._send(index, bucket, None)
             self._collect(shadow=True)
+            self._average_sparse([None] * len(self.sparse))
         self._rebuild()
 
     def _rebuild(self) -> None:
@@ -379,9 +402,10 @@ class Reducer:
         arrivals, self.arrivals = self.arrivals, None
         if not self.rebuild:
             return
-        order = list(arrivals)
+        order = [i for i in arrivals if i not in self.sparse]
         if not self.skip_unused:
-            order += sorted(set(range(len(self.params))) - set(order), reverse=True)
+            others = set(range(len(self.params))) - set(order) - set(self.sparse)
+            order += sorted(others, reverse=True)
         agreed = [order]
         broadcast_object_list(agreed, group=self.group, group_src=0)
         self.buckets = [

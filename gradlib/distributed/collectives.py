@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..tape.sparse import is_sparse
 from ..tape.tensor import Tensor
+from . import _sparse
 from ._arguments import (
     check_count,
     check_list,
@@ -49,7 +51,8 @@ def all_reduce(
 
     Args:
         tensor: any shape and dtype, the same on all processes; strided views are fine. Complex tensors can be added
-            and averaged. float16 and bfloat16 are added in float32.
+            and averaged. float16 and bfloat16 are added in float32. Sparse COO tensors may have other places on each
+            process; they can be added and averaged, become coalesced, and are done when the call returns.
         op: how; see `ReduceOp`.
         group: of which processes; all by default.
         async_op: give a Work at once, and do it meanwhile.
@@ -68,6 +71,8 @@ def all_reduce(
     """
     check_tensor(tensor, "tensor")
     pg = members(group, "all_reduce")
+    if pg is not None and is_sparse(tensor):
+        return _sparse.all_reduce(tensor, op, pg, async_op)
     if pg is None or collected(pg, "all_reduce", (tensor, op)):
         return None
     return pg._all_reduce((tensor,), op, async_op)

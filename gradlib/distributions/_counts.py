@@ -160,8 +160,8 @@ class Binomial(ProbsOrLogits):
 
     def _one_count(self, what: str) -> int:
         """The number of trials, where it is the same everywhere."""
-        count = int(self.total_count.max())
-        if not bool((self.total_count == count).all()):
+        count = int(all_entries(self.total_count).max())
+        if not _all_true(self.total_count == count):
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{what}`.")
         return count
 

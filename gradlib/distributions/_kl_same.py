@@ -30,7 +30,7 @@ from .exp_family import ExponentialFamily
 from .independent import Independent
 from .kl import kl_divergence, register_kl
 from .transformed_distribution import TransformedDistribution
-from .utils import _softplus, _sum_rightmost, euler_constant
+from .utils import _all_true, _softplus, _sum_rightmost, euler_constant
 
 __all__: list[str] = []
 linalg: Any
@@ -86,7 +86,7 @@ def _kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _kl_binomial_binomial(p: Binomial, q: Binomial) -> Tensor:
-    if bool((p.total_count < q.total_count).any()):
+    if not _all_true(~(p.total_count < q.total_count)):
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
         )

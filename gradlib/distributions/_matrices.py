@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import linalg
 from ..autograd.grad_mode import no_grad
+from ..op.vmap import all_entries
 from ..operators import public as ops
 from ..tape.tensor import Size, Tensor
 from . import constraints
@@ -17,7 +18,7 @@ from ._interval import Beta
 from ._normals import ByCholesky, log_diagonal, only_matrix
 from .distribution import ONE_DRAW, Distribution, Shape
 from .exp_family import ExponentialFamily
-from .utils import _as_size, _standard_normal, broadcast_all
+from .utils import _all_true, _as_size, _standard_normal, broadcast_all
 
 __all__ = ["LKJCholesky", "Wishart"]
 
@@ -76,13 +77,13 @@ class Wishart(ByCholesky, ExponentialFamily):
         batch = ops.broadcast_shapes(matrix.shape[:-2], df.shape)
         event = matrix.shape[-2:]
         self.df = df.expand(batch)
-        if bool((self.df <= event[-1] - 1).any()):
+        if not _all_true(~(self.df <= event[-1] - 1)):
             raise ValueError(
-                f"Value of df={df} expected to be greater than ndim - 1 = {event[-1] - 1}."
+                f"Value of df={all_entries(df)} expected to be greater than ndim - 1 = {event[-1] - 1}."
             )
         setattr(self, name, matrix.expand(batch + event))
         super().__init__(batch, event, validate_args=validate_args)
-        if bool((self.df < event[-1]).any()):
+        if not _all_true(~(self.df < event[-1])):
             warnings.warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
                 stacklevel=2,

@@ -97,3 +97,6 @@ class Replay:
             generator.set_state(self.first[generator])
         else:
             self.first[generator] = generator.get_state()
+
+
+PLACES = "vmap: {} would have values at other places for each entry, and sparse tensors have no batches: use {}"

@@ -12,7 +12,7 @@ from ..tape import errors
 from ..tape.tensor import Tensor
 
 _OTHERS = (
-    "resize_as_sparse_ to_mkldnn q_scale q_zero_point q_per_channel_scales "
+    "to_mkldnn q_scale q_zero_point q_per_channel_scales "
     "q_per_channel_zero_points q_per_channel_axis qscheme int_repr to_padded_tensor _nested_tensor_size "
     "_nested_tensor_strides _nested_tensor_storage_offsets"
 )

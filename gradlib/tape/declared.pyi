@@ -1030,8 +1030,8 @@ class Declared:
         """Another shape with as many elements; deprecated: use ``reshape``."""
     def resize_as(self, tensor: Tensor) -> Any:
         """The shape of another tensor with as many elements; deprecated: use ``reshape_as``."""
-    def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
-        """Of nested or quantized tensors, which there are none of."""
+    def resize_as_sparse_(self, the_template: Any) -> Tensor:
+        """Give a COO tensor the size and the numbers of dimensions of another, in place; see ``sparse_resize_``."""
     def resolve_conj(self) -> Tensor:
         """The tensor itself, or, of a conjugated view (``is_conj``), a copy that holds the conjugates in memory."""
     def resolve_neg(self) -> Tensor:

@@ -109,6 +109,22 @@ def program(torch: Any, log: Any) -> None:
             losses, _ = train(model, sgd(model), 1 + rank)
         log("uneven", losses, [p.detach().numpy().copy() for p in model.parameters()])
 
+    words = nn.Embedding(6, 3, sparse=True)
+    with torch.no_grad():
+        words.weight.copy_(numbers(7, 6, 3))
+    model = DDP(words)
+    optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.1)
+    for rows in ([[0, 1, 1], [4, 1, 0]], [[2, 2], [3, 5, 5]], [[0], [0]]):
+        optimizer.zero_grad()
+        model(torch.tensor(rows[rank])).sin().sum().backward()
+        grad = words.weight.grad
+        log("rows", grad.is_coalesced(), grad._nnz(), grad.to_dense().numpy().copy())
+        optimizer.step()
+        log("words", words.weight.detach().numpy().copy())
+    thin = torch.sparse_coo_tensor([[rank, 2]], torch.tensor([1.0, 2.0]), (3,))
+    dist.all_reduce(thin)
+    log("thin", thin.to_dense().tolist())
+
     model = DDP(Net())
     zero = optim.ZeroRedundancyOptimizer(
         model.parameters(), torch.optim.Adam, lr=0.01, eps=1e-3, weight_decay=0.1

@@ -38,9 +38,26 @@ OPS = {
     "unsqueeze": lambda t, s, d: s.unsqueeze(0),
     "softmax": lambda t, s, d: t.sparse.softmax(s, 1),
     "log_softmax": lambda t, s, d: t.sparse.log_softmax(s, 0),
+    "bmm": lambda t, s, d: t.bmm(t.stack([s, s]).coalesce(), t.stack([d, d * 2])),
+    "sum 0 kept": lambda t, s, d: s.sum(0, keepdim=True),
+    "round": lambda t, s, d: (s * 1.7).round(),
+    "mean of products": lambda t, s, d: t.sparse.mm(s.to_sparse_csr(), d, "mean"),
+    "greatest product": lambda t, s, d: t.sparse.mm(s.to_sparse_csr(), d, "amax"),
 }
 # PyTorch has no gradient of these for sparse tensors, or (mm) a dense one: tests/sparse compares those with dense ops
-FORWARD_ALONE = {"mm", "mul dense", "index_select", "sin", "cat", "unsqueeze"}
+FORWARD_ALONE = {
+    "bmm",
+    "sum 0 kept",
+    "round",
+    "mean of products",
+    "greatest product",
+    "mm",
+    "mul dense",
+    "index_select",
+    "sin",
+    "cat",
+    "unsqueeze",
+}
 INDICES, SIZE = [[0, 0, 1, 2, 0], [1, 3, 0, 2, 1]], (3, 4)
 VALUES = [0.5, -1.5, 2.0, 0.75, 1.25]
 
@@ -64,7 +81,7 @@ def outcome(library, name: str, dtype: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 @pytest.mark.parametrize("name", OPS)
 def test_values_and_gradients(name, dtype):
-    if dtype == "complex128" and ("softmax" in name or name.startswith("sum")):
+    if dtype == "complex128" and any(w in name for w in ("softmax", "sum", "round", "product")):
         dtype = "float64"  # PyTorch's are of real numbers alone
     for a, b in zip(outcome(gl, name, dtype), outcome(torch, name, dtype), strict=True):
         np.testing.assert_allclose(a, b, 1e-5 if dtype == "float32" else 1e-12, 1e-6)

@@ -22,6 +22,7 @@ from ...tape import engine, pytree
 from ...tape.source import user_level
 from ...tape.tensor import Tensor
 from ..modules.module import Module
+from ..modules.sparse import Embedding, EmbeddingBag
 from .scatter_gather import device_of
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "group_of",
     "logging_data",
     "reduction_limits",
+    "sparse_weights",
     "tensors_in",
     "warn_of_deprecated",
 ]
@@ -195,6 +197,12 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from tensors_in(getattr(value, field.name, None))
+
+
+def sparse_weights(module: Module) -> set[int]:
+    """The ids of the parameters in a module with sparse gradients: weights of embeddings that were asked for it."""
+    found = [m for m in module.modules() if isinstance(m, (Embedding, EmbeddingBag)) and m.sparse]
+    return {id(m.weight) for m in found}
 
 
 def cast_floating(value: Any, dtype: Any) -> Any:

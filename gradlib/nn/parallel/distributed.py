@@ -34,6 +34,7 @@ from ._ddp_parts import (
     group_of,
     logging_data,
     reduction_limits,
+    sparse_weights,
     tensors_in,
     warn_of_deprecated,
 )
@@ -72,6 +73,7 @@ class DistributedDataParallel(Module, Joinable):
     computed. After the same optimizer steps all processes have the same bits.
 
     The engine knows before it runs which parameters a backward pass reaches: `find_unused_parameters` is not needed.
+    The gradient of an embedding with ``sparse=True`` stays sparse: each rank gives the rows that it has.
     A parameter that gets no gradient on this rank counts as zero where another rank has one, and a warning says where
     its path is cut, once; where no rank has one, its ``.grad`` stays as it is.
 
@@ -215,6 +217,7 @@ class DistributedDataParallel(Module, Joinable):
         whole = self.bucket_cap_mb_list is None and (
             self.static_graph or not self.find_unused_parameters
         )
+        thin = sparse_weights(self.module)
         self.reducer = Reducer(
             [p for _, p in self._named],
             [n for n, _ in self._named],
@@ -225,6 +228,7 @@ class DistributedDataParallel(Module, Joinable):
             views=self.gradient_as_bucket_view,
             dtype=None if self.mixed_precision is None else self.mixed_precision.reduce_dtype,
             skip_unused=self.skip_all_reduce_unused_params,
+            sparse=[i for i, (_, p) in enumerate(self._named) if id(p) in thin],
         )
         self.reducer.explain = not (self.find_unused_parameters or self.static_graph)
 
@@ -420,12 +424,18 @@ class DistributedDataParallel(Module, Joinable):
             TypeError: the hook cannot be called.
             ValueError: it is annotated for something else.
             RuntimeError: there is one already.
+            NotImplementedError: the module has embeddings with sparse gradients.
 
         Example::
 
             model.register_comm_hook(None, default_hooks.fp16_compress_hook)
         """
         check_hook(hook)
+        if self.reducer.sparse:
+            raise NotImplementedError(
+                "communication hooks are given dense buckets, but the module has embeddings with sparse=True: make "
+                "them with sparse=False"
+            )
         if self.reducer.hook is not None:
             raise RuntimeError(
                 "register_comm_hook or register_builtin_comm_hook can only be called once."

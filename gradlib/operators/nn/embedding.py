@@ -7,10 +7,11 @@ import warnings
 
 import numpy as np
 
+from ...op import vmap_texts
 from ...op.declare import Op, declare
 from ...op.expose import function
 from ...op.formulas import formula_function, register
-from ...op.vmap import each_entry
+from ...op.vmap import Logical, each_entry
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.device import beside_first
@@ -70,7 +71,12 @@ def _embedding_grad(xp, grad, indices, *, rows):
 @formula_function()
 def embedding_rows(F, g, indices, shape, padding_idx, scale_grad_by_freq):
     """The gradient of a table as a sparse tensor: a row of values for each index, uncoalesced."""
-    flat = raw(indices).reshape(-1)
+    flat = raw(indices)
+    if flat.__class__ is Logical and flat.batched:
+        raise RuntimeError(
+            vmap_texts.PLACES.format("the gradient of embedding(sparse=True)", "sparse=False")
+        )
+    flat = flat.reshape(-1)
     values = F.row_scaled(g, indices, shape[0], -1, scale_grad_by_freq)
     values = F.reshape(values, (flat.shape[0], *shape[1:]))
     if padding_idx >= 0:

@@ -267,7 +267,8 @@ def as_coo(tensor: Tensor) -> Tensor:
 
 
 def _load_rules() -> None:
-    importlib.import_module(f"{__package__}.places")  # and that the others
+    for name in ("places", "products"):  # which load the others
+        importlib.import_module(f"{__package__}.{name}")
 
 
 sparse.comes_with(_load_rules)

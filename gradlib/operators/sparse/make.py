@@ -1,4 +1,4 @@
-"""Sparse tensors from indices and values: sparse_coo_tensor, sparse_csr_tensor and their like."""
+"""Sparse tensors from indices and values: sparse_coo_tensor, sparse_csr_tensor and their like; other sizes in place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ...op.expose import function
+from ...op import vmap_texts
+from ...op.expose import function, method
+from ...op.vmap import readable
 from ...tape import dtypes, sparse
 from ...tape.arrays import backend_on, kernels_of
 from ...tape.device import beside
 from ...tape.layout import check_layout_name
 from ...tape.lazy import raw_values
+from ...tape.modes import is_grad_enabled
 from ...tape.sparse import BLOCKED, BSC, BSR, BY_ROWS, COO, CSC, CSR, INT64, Pattern
+from ...tape.storage import bump
 from ...tape.tensor import Tensor
 from ..create.data import as_tensor
 from ..elementwise.cast import check_device
@@ -299,7 +303,7 @@ def copied(tensor: Tensor) -> Tensor:
 
 def from_dense(tensor: Tensor, sparse_dim: int) -> Pattern:
     """The coalesced pattern of the elements that are not zero, over the first `sparse_dim` dimensions."""
-    array = raw_values(tensor)
+    array = raw_values(readable(tensor, vmap_texts.PLACES.format("to_sparse", "the dense tensor")))
     xp = kernels_of(array)
     with beside(array):
         there = array != xp.zeros((), array.dtype)
@@ -309,3 +313,118 @@ def from_dense(tensor: Tensor, sparse_dim: int) -> Pattern:
             xp.stack(xp.nonzero(there)) if sparse_dim else xp.zeros((0, int(bool(there))), np.int64)
         )
     return Pattern(COO, tuple(array.shape), indices.astype(INT64, copy=False), True)
+
+
+def of_coo(name: str, self: Tensor) -> Pattern:
+    """The pattern of a COO tensor; NotImplementedError with `name` for another."""
+    if self.layout is not COO:
+        raise NotImplementedError(
+            f"Could not run '{name}': it is for tensors of layout {COO}, not {self.layout}"
+        )
+    return self._array.pattern
+
+
+# -- in place ----------------------------------------------------------------------------------------------------------
+
+
+@method("_coalesced_")
+def _coalesced_(self, coalesced):
+    """Say whether the tensor is coalesced; it is believed. Returns the tensor."""
+    old = of_coo("_coalesced_", self)
+    new = Pattern(COO, old.shape, old.indices, bool(coalesced))
+    self._array.assign(sparse.Sparse(new, self._array.values))
+    return self
+
+
+def _resized(
+    name: str, self: Tensor, size: Any, sparse_dim: int, dense_dim: int, clear: bool
+) -> Tensor:
+    old = of_coo(name, self)
+    if self._rg and is_grad_enabled():
+        raise RuntimeError(f"cannot {name} tensors that require grad")
+    shape = tuple([int(n) for n in size])
+    if len(shape) != sparse_dim + dense_dim:
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
+            f"{sparse_dim}, dense_dim = {dense_dim}"
+        )
+    if clear or not old.count:
+        self._array.assign(empty_coo(shape, sparse_dim, self.dtype, self.device, False)._array)
+    else:
+        same = sparse_dim == old.sparse_dim and dense_dim == self.ndim - old.sparse_dim
+        if not same or any([a < b for a, b in zip(shape, old.shape, strict=True)]):
+            raise RuntimeError(
+                f"{name}: a tensor with values keeps its numbers of dimensions and does not shrink: size "
+                f"{list(old.shape)}, sparse_dim {old.sparse_dim}, asked for {list(shape)}, {sparse_dim}"
+            )
+        if shape[sparse_dim:] != old.shape[sparse_dim:]:
+            raise NotImplementedError(f"{name}: growing dense dimensions is not supported")
+        new = Pattern(COO, shape, old.indices, old.coalesced)
+        self._array.assign(sparse.Sparse(new, self._array.values))
+    bump(self)
+    return self
+
+
+@method("sparse_resize_")
+def sparse_resize_(self, size, sparse_dim, dense_dim):
+    """Give a COO tensor another size, in place; with values it only grows, in its sparse dimensions.
+
+    Args:
+        size: the new size.
+        sparse_dim, dense_dim: how its dimensions are divided.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the tensor would shrink, or requires grad.
+
+    Example:
+        >>> gradlib.eye(2).to_sparse().sparse_resize_((3, 3), 2, 0).shape
+        torch.Size([3, 3])
+    """
+    return _resized("sparse_resize_", self, size, sparse_dim, dense_dim, False)
+
+
+@method("sparse_resize_and_clear_")
+def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
+    """Give a COO tensor another size and no values, in place.
+
+    Args:
+        size: the new size.
+        sparse_dim, dense_dim: how its dimensions are divided.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the tensor requires grad.
+
+    Example:
+        >>> gradlib.eye(2).to_sparse().sparse_resize_and_clear_((3, 4), 1, 1)._nnz()
+        0
+    """
+    return _resized("sparse_resize_and_clear_", self, size, sparse_dim, dense_dim, True)
+
+
+@method("resize_as_sparse_")
+def resize_as_sparse_(self, the_template):
+    """Give a COO tensor the size and the numbers of dimensions of another, in place; see ``sparse_resize_``.
+
+    Args:
+        the_template: a ``sparse_coo`` tensor.
+
+    Returns:
+        This tensor.
+
+    Raises:
+        RuntimeError: the tensor would shrink, or requires grad.
+
+    Example:
+        >>> s = gradlib.zeros(2, 2).to_sparse()
+        >>> s.resize_as_sparse_(gradlib.eye(3).to_sparse()).shape
+        torch.Size([3, 3])
+    """
+    like = of_coo("resize_as_sparse_", the_template)
+    dense = len(like.shape) - like.sparse_dim
+    return _resized("resize_as_sparse_", self, like.shape, like.sparse_dim, dense, False)

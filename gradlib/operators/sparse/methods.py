@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...op.expose import method
-from ...tape import sparse
 from ...tape.layout import check_layout_name, strided
-from ...tape.modes import is_grad_enabled
 from ...tape.sparse import BLOCKED, BSC, BSR, BY_ROWS, COO, CSC, CSR, SPELLED, Pattern, is_sparse
-from ...tape.storage import bump
 from ...tape.tensor import Tensor
 from ..elementwise.cast import convert
 from . import base, make
 from .base import as_coo, in_layout, layout_of, made, parts, values_of, wrap
+from .make import of_coo
 
 
 def wants(name: str, tensor: Tensor, what: str, layouts: tuple) -> Pattern:
@@ -102,24 +100,16 @@ def values(self):
     return values_of(self)
 
 
-def _of_coo(name: str, self: Tensor) -> Pattern:
-    if self.layout is not COO:
-        raise NotImplementedError(
-            f"Could not run '{name}': it is for tensors of layout {COO}, not {self.layout}"
-        )
-    return self._array.pattern
-
-
 @method("_indices")
 def _indices(self):
     """The places as they are kept, of a tensor that need not be coalesced."""
-    return wrap(_of_coo("_indices", self).indices)
+    return wrap(of_coo("_indices", self).indices)
 
 
 @method("_values")
 def _values(self):
     """The values as they are kept, outside of the graph, of a tensor that need not be coalesced."""
-    _of_coo("_values", self)
+    of_coo("_values", self)
     return wrap(self._array.values)
 
 
@@ -377,89 +367,6 @@ def sparse_mask(self, mask):
         return made(pattern, base.pick_op.call(self, pattern, is_sparse(self)))
     places, _ = parts(mask)
     return in_layout(places, base.pick_op.call(self, places, is_sparse(self)), kind, block)
-
-
-# -- in place ----------------------------------------------------------------------------------------------------------
-
-
-@method("_coalesced_")
-def _coalesced_(self, coalesced):
-    """Say whether the tensor is coalesced; it is believed. Returns the tensor."""
-    old = _of_coo("_coalesced_", self)
-    new = Pattern(COO, old.shape, old.indices, bool(coalesced))
-    self._array.assign(sparse.Sparse(new, self._array.values))
-    return self
-
-
-def _resized(
-    name: str, self: Tensor, size: Any, sparse_dim: int, dense_dim: int, clear: bool
-) -> Tensor:
-    old = _of_coo(name, self)
-    if self._rg and is_grad_enabled():
-        raise RuntimeError(f"cannot {name} tensors that require grad")
-    shape = tuple([int(n) for n in size])
-    if len(shape) != sparse_dim + dense_dim:
-        raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(shape)}, sparse_dim = "
-            f"{sparse_dim}, dense_dim = {dense_dim}"
-        )
-    if clear or not old.count:
-        self._array.assign(make.empty_coo(shape, sparse_dim, self.dtype, self.device, False)._array)
-    else:
-        same = sparse_dim == old.sparse_dim and dense_dim == self.ndim - old.sparse_dim
-        if not same or any([a < b for a, b in zip(shape, old.shape, strict=True)]):
-            raise RuntimeError(
-                f"{name}: a tensor with values keeps its numbers of dimensions and does not shrink: size "
-                f"{list(old.shape)}, sparse_dim {old.sparse_dim}, asked for {list(shape)}, {sparse_dim}"
-            )
-        if shape[sparse_dim:] != old.shape[sparse_dim:]:
-            raise NotImplementedError(f"{name}: growing dense dimensions is not supported")
-        new = Pattern(COO, shape, old.indices, old.coalesced)
-        self._array.assign(sparse.Sparse(new, self._array.values))
-    bump(self)
-    return self
-
-
-@method("sparse_resize_")
-def sparse_resize_(self, size, sparse_dim, dense_dim):
-    """Give a COO tensor another size, in place; with values it only grows, in its sparse dimensions.
-
-    Args:
-        size: the new size.
-        sparse_dim, dense_dim: how its dimensions are divided.
-
-    Returns:
-        This tensor.
-
-    Raises:
-        RuntimeError: the tensor would shrink, or requires grad.
-
-    Example:
-        >>> gradlib.eye(2).to_sparse().sparse_resize_((3, 3), 2, 0).shape
-        torch.Size([3, 3])
-    """
-    return _resized("sparse_resize_", self, size, sparse_dim, dense_dim, False)
-
-
-@method("sparse_resize_and_clear_")
-def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
-    """Give a COO tensor another size and no values, in place.
-
-    Args:
-        size: the new size.
-        sparse_dim, dense_dim: how its dimensions are divided.
-
-    Returns:
-        This tensor.
-
-    Raises:
-        RuntimeError: the tensor requires grad.
-
-    Example:
-        >>> gradlib.eye(2).to_sparse().sparse_resize_and_clear_((3, 4), 1, 1)._nnz()
-        0
-    """
-    return _resized("sparse_resize_and_clear_", self, size, sparse_dim, dense_dim, True)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------

@@ -314,7 +314,11 @@ def sum_over(self: Tensor, dim: tuple[int, ...], keepdim: bool = False) -> Tenso
         out = values.sum()
         return out.reshape((1,) * self.ndim) if keepdim else out
     if keepdim:
-        return NotImplemented
+        out = sum_over(self, dim)
+        for d in dims:
+            out = out.unsqueeze(d)
+        kind, block = layout_of(self)
+        return out if kind is COO or not is_sparse(out) else in_layout(*parts(out), kind, block)
     inner = [d - n + 1 for d in dims if d >= n]
     if inner:
         values = values.sum(inner)
