@@ -62,7 +62,12 @@ def transposed(pattern: Pattern) -> Pattern:
 
 KEPT: list[Pattern] = []
 
+
 # Arguments for which kernels go in blocks, of rows and columns that are long, or find nothing in the way.
+def well_conditioned(t: Maker, count: int, n: int) -> gl.Tensor:
+    return t(count, n, n) / n + 2 * gl.eye(n, dtype=t.dtype)
+
+
 LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     "softmax": lambda t: [(t(70, 600), 1), (t(70, 600), 0), (t(2, 70000), 1), (t(5, 40, 300), 1)],
     "softmax_grad": lambda t: [(t(70, 600), t(70, 600), 1), (t(70, 600), t(70, 600), 0)],
@@ -171,6 +176,11 @@ LARGE["sparse_mm"] = lambda t: [
     (t(500), t(400, 30), scattered(300, 400, 500)),
     (t(500), t(400, 30), transposed(scattered(400, 300, 500))),
     (t(500), t(400, 1), scattered(300, 400, 500, coalesced=False)),
+]
+LARGE["linalg_lu_factor"] = lambda t: [(well_conditioned(t, 3, 40), True)]
+LARGE["linalg_solve_triangular"] = lambda t: [
+    (well_conditioned(t, 3, 40), t(40, 5), True, False),
+    (well_conditioned(t, 1, 60), t(2, 60, 1), False, False),
 ]
 LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]

@@ -5,8 +5,8 @@ from importlib import import_module
 from ...op.overlays import on
 
 MODULES = (
-    "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "moments", "norm", "pool", "recurrent",
-    "softmax", "sorting", "sparse",
+    "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "lapack", "moments", "norm", "pool",
+    "recurrent", "softmax", "sorting", "sparse",
 )  # fmt: skip
 forward, vjp = on("numpy")
 

@@ -97,11 +97,6 @@ def small_images(c: int, kernel, out, groups: int) -> bool:
     return groups == 1 and out[-1] <= 16 and c * kernel[-1] >= 2 * out[-1]
 
 
-def is_depthwise(channels: int, outputs: int, groups: int, stride) -> bool:
-    """Whether each channel has one kernel of its own, moved in steps of one."""
-    return groups == channels == outputs > 1 and all(s == 1 for s in stride)
-
-
 def is_pointwise(kernel, stride, padding) -> bool:
     """Whether a convolution is one product for each position."""
     return all(k == 1 for k in kernel) and all(s == 1 for s in stride) and not any(padding)
@@ -117,25 +112,22 @@ def _forward(xp, x, w, bias, stride, padding, dilation, groups):
         result[...] = 0
     elif is_pointwise(kernel, stride, padding) and groups == 1:
         result = xp.matmul(w.reshape(o, -1), x.reshape(n, -1, length)).reshape(result.shape)
-    elif is_depthwise(x.shape[1], o, groups, stride):
-        Depthwise(xp, x.shape[2:], o, n, kernel, padding, dilation, x.dtype).forward(x, w, result)
+    elif groups > 1:
+        how = (out, kernel, stride, padding, dilation, x.dtype)
+        Shifted(xp, n, groups, w.shape[1], x.shape[2:], *how).forward(x, w, result)
     elif small_images(x.shape[1], kernel, out, groups):
         _forward_rows(xp, x, w, result, stride, padding, dilation)
     else:
-        rows = w[0].size * groups
-        block = images_at_a_time(n, rows, length)
+        block = images_at_a_time(n, w[0].size, length)
         patches = Patches(xp, x, kernel, out, stride, padding, dilation, block)
-        flat, matrix = result.reshape(n, o, length), w.reshape(groups, o // groups, -1)
+        flat, matrix = result.reshape(n, o, length), w.reshape(o, -1)
         for i in range(0, n, block):
             j = min(i + block, n)
             columns = patches.of(i, j)
-            if groups > 1:
-                part = xp.matmul(matrix, columns.reshape(groups, -1, columns.shape[1]))
-            elif j - i == 1:
-                xp.dot(matrix[0], columns, out=flat[i])
+            if j - i == 1:
+                xp.dot(matrix, columns, out=flat[i])
                 continue
-            else:
-                part = xp.dot(matrix[0], columns)
+            part = xp.dot(matrix, columns)
             flat[i:j] = part.reshape(o, j - i, length).swapaxes(0, 1)
     if bias is not None:
         result += bias.reshape((-1,) + (1,) * len(out))
@@ -153,73 +145,129 @@ def _forward_rows(xp, x, w, result, stride, padding, dilation) -> None:
         result[i:j] = part.transpose(0, part.ndim - 1, *range(1, part.ndim - 1))
 
 
-class Depthwise:
-    """Convolution with stride 1 and one kernel for each channel, block by block.
+class Shifted:
+    """Convolution by groups: the matrices of patches of some groups of a few images, one product for each group.
 
-    Images are laid out flat with the row length of the padded input, so that each tap of the kernel reads one
-    contiguous run, shifted by a constant; what is computed beyond the ends of rows is cut off or zero.
+    An image is cut into its phases: the places that are a multiple of the stride, those one further, and so on. In a
+    phase each tap of the kernel reads one contiguous run, shifted by a constant: a row of the matrix is one copy, with
+    no regard to the ends of rows and of images. What is computed across them is cut off, or has the weight 0.
+
+    Shapes: flat (groups, C / groups, phases * images * cells of a phase), the matrix (groups, C / groups * taps, L).
     """
 
-    def __init__(self, xp, space, channels, n, kernel, padding, dilation, dtype):
-        self.xp, self.n, self.channels = xp, n, channels
-        self.size = around(space, padding)
-        self.out = out_sizes(space, kernel, (1,) * len(kernel), padding, dilation)
-        self.inner = inside(space, padding)
-        steps = [math.prod(self.size[i + 1 :]) for i in range(len(kernel))]
-        self.shifts = [
-            sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True))
-            for tap in product(*map(range, kernel))
+    def __init__(self, xp, n, groups, width, space, out, kernel, stride, before, dilation, dtype):
+        """For `n` images of `space`, placed `before` zeros from the start; `width` channels in each group."""
+        self.xp, self.n, self.groups = xp, n, groups
+        self.kernel, self.stride, self.dilation = kernel, stride, dilation
+        reach = [
+            max(b + m, (o - 1) * s + d * (k - 1) + 1)
+            for b, m, o, s, d, k in zip(before, space, out, stride, dilation, kernel, strict=True)
         ]
-        self.length = self.out[0] * steps[0]
-        cells = channels * math.prod(self.size)
-        self.block = max(1, min(n, (1 << 16) // cells))
-        self.flat = xp.zeros((self.block, channels, math.prod(self.size) + max(self.shifts)), dtype)
-        self.image = self.flat[:, :, : math.prod(self.size)].reshape(
-            self.block, channels, *self.size
+        self.size = tuple([-(-m // s) for m, s in zip(reach, stride, strict=True)])
+        self.steps = [math.prod(self.size[i + 1 :]) for i in range(len(kernel))]
+        taps = math.prod(kernel)
+        # of the last image only what its windows read, of those before it all
+        self.cells = math.prod(self.size)
+        last = sum((o - 1) * s for o, s in zip(out, self.steps, strict=True)) + 1
+        self.images = images_at_a_time(n, width * taps, self.cells)
+        self.length = (self.images - 1) * self.cells + last
+        self.at_a_time = max(1, min(groups, CELLS // (width * taps * self.length)))
+        shape = (self.at_a_time, width)
+        self.flat = xp.zeros((*shape, math.prod(stride) * self.images * self.cells), dtype)
+        image = self.flat.reshape(*shape, *stride, self.images, *self.size)
+        self.phases = [  # (cells of a phase that an image has, what of the image they hold)
+            self._phase(image, offsets, before, space, stride)
+            for offsets in product(*map(range, stride))
+        ]
+        self.cut = (..., *[slice(0, m) for m in out])
+        self._make_matrix()
+
+    def _phase(self, image, offsets, before, space, stride):
+        cells, read = [], []
+        for o, b, m, s in zip(offsets, before, space, stride, strict=True):
+            first = max(0, -((o - b) // s))  # where the image begins in this phase
+            start = first * s + o - b
+            cells.append(slice(first, first + len(range(start, m, s))))
+            read.append(slice(start, m, s))
+        return image[(slice(None), slice(None), *offsets)][(..., *cells)], (..., *read)
+
+    def _make_matrix(self) -> None:
+        """Room for the matrix, and what is copied to it: for each phase the taps that read there, in one go."""
+        xp, kernel, (groups, width, _) = self.xp, self.kernel, self.flat.shape
+        taps = math.prod(kernel)
+        self.matrix = xp.empty((groups, width * taps, self.length), self.flat.dtype)
+        room = self.matrix.reshape(groups, width, *kernel, self.length)
+        moves, lots = (
+            self.flat.strides,
+            list(zip(self.stride, self.dilation, self.steps, strict=True)),
         )
-        self.wide = xp.zeros((self.block, channels, self.length), dtype)
-        self.rows = self.wide.reshape(self.block, channels, self.out[0], *self.size[1:])
-        self.cut = (..., *[slice(0, m) for m in self.out])
+        periods = [s // math.gcd(s, d) for s, d, _ in lots]  # taps of one phase are so far apart
+        apart = [
+            p * d // s * step * moves[2] for p, (s, d, step) in zip(periods, lots, strict=True)
+        ]
+        self.runs = []
+        for tap in product(*[range(min(k, p)) for k, p in zip(kernel, periods, strict=True)]):
+            every = [slice(t, None, p) for t, p in zip(tap, periods, strict=True)]
+            rows = room[(..., *every, slice(None))]
+            number = inner = 0
+            for t, (s, d, step) in zip(tap, lots, strict=True):
+                number = number * s + t * d % s
+                inner += t * d // s * step
+            first = self.flat[:, :, number * self.images * self.cells + inner :]
+            runs = xp.as_strided(first, rows.shape, (*moves[:2], *apart, moves[2]))
+            self.runs.append((rows, runs))
 
-    def blocks(self):
-        return [(i, min(i + self.block, self.n)) for i in range(0, self.n, self.block)]
+    def parts(self):
+        """Blocks of images and of groups as ((i, j), (h, k)) of the first and of what follows the last."""
+        for i in range(0, self.n, self.images):
+            images = i, min(i + self.images, self.n)
+            for h in range(0, self.groups, self.at_a_time):
+                yield images, (h, min(h + self.at_a_time, self.groups))
 
-    def taps(self, w):
-        return w.reshape(self.channels, -1).T[:, :, None]
+    def part(self, x, images, groups):
+        """That part of x (N, groups, width, *space) as (groups, width, images, *space)."""
+        return x[slice(*images), slice(*groups)].transpose(1, 2, 0, *range(3, x.ndim))
+
+    def by_group(self, x):
+        return x.reshape(self.n, self.groups, -1, *x.shape[2:])
+
+    def wide(self, width: int):
+        """Room for one value for each cell: (flat, the same as images, cut to the places of windows)."""
+        flat = self.xp.zeros((self.at_a_time, width, self.images * self.cells), self.flat.dtype)
+        rows = flat.reshape(self.at_a_time, width, self.images, *self.size)[self.cut]
+        return flat, rows
+
+    def patches(self, x, images, groups):
+        """The matrix of patches of a part of x."""
+        source, m = self.part(x, images, groups), groups[1] - groups[0]
+        length = self.length - (self.images - (images[1] - images[0])) * self.cells
+        for cells, read in self.phases:
+            cells[:m, :, : images[1] - images[0]] = source[read]
+        for rows, runs in self.runs:
+            rows[:m, ..., :length] = runs[:m, ..., :length]
+        return self.matrix[:m, :, :length]
 
     def forward(self, x, w, result) -> None:
-        part = self.xp.empty_like(self.wide)
-        for i, j in self.blocks():
-            m = j - i
-            self.image[:m][self.inner] = x[i:j]
-            total = self.wide[:m]
-            total[...] = 0
-            for value, shift in zip(self.taps(w), self.shifts, strict=True):
-                self.xp.multiply(self.flat[:m, :, shift : shift + self.length], value, out=part[:m])
-                total += part[:m]
-            result[i:j] = self.rows[:m][self.cut]
+        """The convolution of x (N, C, *space) with w (O, C / groups, *K), into `result`."""
+        x, result = self.by_group(x), self.by_group(result)
+        matrix = self.xp.ascontiguousarray(w).reshape(self.groups, w.shape[0] // self.groups, -1)
+        flat, rows = self.wide(matrix.shape[1])
+        for images, groups in self.parts():
+            patches, m = self.patches(x, images, groups), groups[1] - groups[0]
+            self.xp.matmul(matrix[slice(*groups)], patches, out=flat[:m, :, : patches.shape[2]])
+            self.part(result, images, groups)[...] = rows[:m, :, : images[1] - images[0]]
 
-    def grad_input(self, g, w, result) -> None:
-        part = self.xp.empty_like(self.wide)
-        for i, j in self.blocks():
-            m = j - i
-            self.rows[:m][self.cut] = g[i:j]
-            self.flat[...] = 0
-            for value, shift in zip(self.taps(w), self.shifts, strict=True):
-                self.xp.multiply(self.wide[:m], value, out=part[:m])
-                self.flat[:m, :, shift : shift + self.length] += part[:m]
-            result[i:j] = self.image[:m][self.inner]
-
-    def grad_weight(self, x, g, kernel):
-        total = self.xp.zeros((len(self.shifts), self.channels), x.dtype)
-        for i, j in self.blocks():
-            m = j - i
-            self.image[:m][self.inner] = x[i:j]
-            self.rows[:m][self.cut] = g[i:j]
-            for t, shift in enumerate(self.shifts):
-                products = self.flat[:m, :, shift : shift + self.length]
-                total[t] += self.xp.vecdot(self.wide[:m].conj(), products).sum(axis=0)
-        return total.T.reshape(self.channels, 1, *kernel)
+    def grad_weight(self, x, g):
+        """The gradient of w as (groups, C / groups * taps, O / groups)."""
+        x, g = self.by_group(x), self.by_group(g)
+        flat, rows = self.wide(g.shape[2])
+        total = self.xp.zeros((self.groups, self.matrix.shape[1], g.shape[2]), x.dtype)
+        for images, groups in self.parts():
+            patches, m = self.patches(x, images, groups), groups[1] - groups[0]
+            rows[:m, :, : images[1] - images[0]] = self.part(g, images, groups)
+            gradient = flat[:m, :, : patches.shape[2]].swapaxes(1, 2)
+            total[slice(*groups)] += self.xp.matmul(patches, gradient)
+        return total
 
 
 def _channels_first(g, i: int, j: int):
@@ -231,10 +279,11 @@ def _channels_first(g, i: int, j: int):
 def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     """The gradient of w."""
     n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
-    if g.size and is_depthwise(c, o, groups, stride):
-        return Depthwise(xp, x.shape[2:], c, n, kernel, padding, dilation, x.dtype).grad_weight(
-            x, g, kernel
-        )
+    if g.size and groups > 1 and c:
+        how = (out, kernel, stride, padding, dilation, x.dtype)
+        total = Shifted(xp, n, groups, c // groups, x.shape[2:], *how).grad_weight(x, g)
+        if xp.isfinite(total).all():  # else what lies across the ends, times 0, may have been inf
+            return _weight(xp, total, kernel)
     if g.size and small_images(c, kernel, out, groups):
         return _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation)
     # transposed: BLAS multiplies (rows, L) by (O, L)^T faster than the other way round
@@ -253,7 +302,13 @@ def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
             else:
                 shape = (groups, -1, columns.shape[1])
                 total += xp.matmul(columns.reshape(shape), gradient.reshape(shape).swapaxes(1, 2))
-    return xp.ascontiguousarray(total.swapaxes(1, 2)).reshape(o, c // groups, *kernel)
+    return _weight(xp, total, kernel)
+
+
+def _weight(xp, total, kernel):
+    """The weight (O, C / groups, *K) of its transpose (groups, C / groups * taps, O / groups)."""
+    o, width = total.shape[0] * total.shape[2], total.shape[1] // math.prod(kernel)
+    return xp.ascontiguousarray(total.swapaxes(1, 2)).reshape(o, width, *kernel)
 
 
 def _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation):
@@ -277,21 +332,60 @@ def _grad_input(xp, g, w, space, stride, padding, dilation, groups):
         result[...] = 0
     elif is_pointwise(kernel, stride, padding) and groups == 1:
         result = xp.matmul(w.reshape(o, c).T, g.reshape(n, o, -1)).reshape(result.shape)
-    elif is_depthwise(c, o, groups, stride):
-        Depthwise(xp, space, c, n, kernel, padding, dilation, g.dtype).grad_input(g, w, result)
+    elif groups > 1 and xp.isfinite(w).all():  # 0 beyond the ends times an infinite weight is no 0
+        _grad_input_by_phase(xp, g, w, result, stride, padding, dilation, groups)
     elif (
         all(s == 1 for s in stride)
         and small_images(o, kernel, space, groups)
         and all(p <= d * (k - 1) for p, d, k in zip(padding, dilation, kernel, strict=True))
     ):  # a convolution with the kernel turned round
-        turned = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))].swapaxes(
-            0, 1
-        )
         rest = tuple(d * (k - 1) - p for p, d, k in zip(padding, dilation, kernel, strict=True))
-        _forward_rows(xp, g, turned, result, stride, rest, dilation)
+        _forward_rows(xp, g, _turned(w, groups), result, stride, rest, dilation)
     else:
         _scatter(xp, g, w, result, stride, padding, dilation, groups)
     return result
+
+
+def _turned(w, groups: int):
+    """Weights (O, C / groups, *K) as (C, O / groups, *K), turned round in each dimension."""
+    kernel = w.shape[2:]
+    parts = w.reshape(groups, w.shape[0] // groups, w.shape[1], *kernel).swapaxes(1, 2)
+    parts = parts[(..., *[slice(None, None, -1)] * len(kernel))]
+    return parts.reshape(-1, parts.shape[2], *kernel)
+
+
+def _grad_input_by_phase(xp, g, w, result, stride, padding, dilation, groups) -> None:
+    """The places of the input of one phase are a convolution of g with the taps that read there, turned round."""
+    lots = zip(g.shape[2:], result.shape[2:], w.shape[2:], stride, padding, dilation, strict=True)
+    for dims in product(*[_phases(*lot) for lot in lots]):
+        places, taps, apart, given, before = zip(*dims, strict=True)
+        target, kernel, source = result[(..., *places)], w[(..., *taps)], g[(..., *given)]
+        if not kernel.size or not source.size:
+            target[...] = 0
+        elif target.size:
+            how = (source.shape[2:], target.shape[2:], kernel.shape[2:], (1,) * len(dims))
+            lots = (g.shape[0], groups, w.shape[0] // groups)
+            convolution = Shifted(xp, *lots, *how, before, apart, g.dtype)
+            convolution.forward(source, _turned(kernel, groups), target)
+
+
+def _phases(length: int, size: int, k: int, s: int, p: int, d: int) -> list[tuple]:
+    """Along one dimension, for each phase of an input of `size`: its places, the taps that read there, how far apart
+    they read, and what of the `length` of the gradient counts, after how many zeros.
+
+    Place q of the phase r is q * s + r - p of the input; tap t reads from the place t * d.
+    """
+    period, found = s // math.gcd(s, d), []
+    for r in range(s):
+        first = max(0, -((r - p) // s))
+        start = first * s + r - p
+        hits = [t for t in range(min(k, period)) if t * d % s == r]
+        taps = slice(hits[0], k, period) if hits else slice(0, 0)
+        many, apart = len(range(k)[taps]), period * d // s
+        before = (hits[0] * d // s if hits else 0) + apart * (many - 1) - first
+        given = slice(max(0, -before), length)
+        found.append((slice(start, size, s), taps, apart, given, max(0, before)))
+    return found
 
 
 def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
@@ -312,7 +406,9 @@ def _scatter(xp, g, w, result, stride, padding, dilation, groups) -> None:
         sum(t * d * s for t, d, s in zip(tap, dilation, steps, strict=True))
         for tap in product(*map(range, kernel))
     ]
+    # 0 times an infinite weight is no 0
     wide = all(s == 1 for s in stride) and math.prod(size[1:]) <= 2 * math.prod(out[1:])
+    wide = wide and xp.isfinite(w).all()
     shape = (out[0], *size[1:]) if wide else out
     length, taps = math.prod(shape), math.prod(kernel)
     # (groups, taps * C / groups, O / groups)

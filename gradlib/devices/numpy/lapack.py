@@ -1,0 +1,124 @@
+"""Triangular systems and LU decompositions by NumPy's own OpenBLAS, of which NumPy itself hands out neither.
+
+Called directly, as in `blas`; without that library, and for half types, the formulas run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...operators.linalg.base import flat_batch
+from . import forward, threads
+
+_NUMBERS: dict[str, Any] = {"f": ctypes.c_float, "d": ctypes.c_double, "F": None, "D": None}
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+_ROWS, _LEFT, _UPPER, _LOWER, _AS_IT_IS, _NON_UNIT, _UNIT = (
+    101,
+    141,
+    121,
+    122,
+    111,
+    131,
+    132,
+)  # CBLAS
+_SIZE, _ARRAY = ctypes.c_int64, ctypes.c_void_p
+LARGE = 16  # rows from which a matrix is worth a call of its own, however many there are
+
+
+@cache
+def _function(pattern: str, char: str) -> Any:
+    """A function of the library for numbers of the dtype with that letter of NumPy's, or None."""
+    letter = _LETTERS.get(char)
+    return letter and getattr(threads.openblas(), pattern.format(letter), None)
+
+
+@cache
+def _trsm(char: str) -> Any:
+    """``cblas_?trsm`` for matrices in rows, or None."""
+    found = _function("scipy_cblas_{}trsm64_", char)
+    if found is not None:
+        matrix = [_ARRAY, _SIZE]
+        number = _NUMBERS[char] or _ARRAY  # complex numbers are given by their place
+        found.argtypes = [*[ctypes.c_int] * 5, _SIZE, _SIZE, number, *matrix, *matrix]
+        found.restype = None
+    return found
+
+
+@cache
+def _getrf(char: str) -> Any:
+    """LAPACK's ``?getrf`` for matrices in columns, or None; every argument is a place."""
+    found = _function("scipy_{}getrf_64_", char)
+    if found is not None:
+        found.argtypes = [_ARRAY] * 6
+        found.restype = None
+    return found
+
+
+def _places(array) -> range:
+    """The addresses of the matrices of a contiguous array (b, m, n)."""
+    start = array.__array_interface__["data"][0]
+    step = array.strides[0]
+    return range(start, start + len(array) * step, step)
+
+
+def _few(array) -> bool:
+    return array.shape[2] >= LARGE or len(array) <= array.shape[2]
+
+
+def _normal(A, lines) -> bool:
+    """Whether no element of `lines` of matrices is 0, nan or so small that its reciprocal is infinite."""
+    return bool((np.abs(lines) >= np.finfo(A.dtype).tiny).all())
+
+
+@forward("linalg_solve_triangular")
+def solve_triangular(xp, self, B, *, upper, unitriangular):
+    """Substitution. The library multiplies by reciprocals: where one would be infinite, the formula divides."""
+    trsm = _trsm(self.dtype.char) if self.dtype is B.dtype else None
+    if trsm is None or not B.size or not self.size:
+        return NotImplemented
+    batch = np.broadcast_shapes(self.shape[:-2], B.shape[:-2])
+    n, k = B.shape[-2:]
+    A = flat_batch(np.ascontiguousarray(np.broadcast_to(self, (*batch, n, n))))
+    if not _few(A) or not (unitriangular or _normal(A, np.diagonal(A, 0, 1, 2))):
+        return NotImplemented
+    X = np.empty((*batch, n, k), B.dtype)
+    X[...] = B
+    one: Any = 1.0
+    if A.dtype.kind == "c":
+        number = np.ones((), A.dtype)
+        one = number.__array_interface__["data"][0]
+    how = _UPPER if upper else _LOWER, _AS_IT_IS, _UNIT if unitriangular else _NON_UNIT
+    for a, x in zip(_places(A), _places(flat_batch(X)), strict=True):
+        trsm(_ROWS, _LEFT, *how, n, k, one, a, n, x, k)
+    return X
+
+
+@forward("linalg_lu_factor")
+def lu_factor(xp, self, *, pivot):
+    """L and U in one array, and for each column the row exchanged (from 1)."""
+    getrf = _getrf(self.dtype.char) if pivot else None
+    if getrf is None or not self.size:
+        return NotImplemented
+    columns = flat_batch(self).swapaxes(1, 2).copy()  # the matrices in columns, as LAPACK has them
+    if not _few(columns):
+        return NotImplemented
+    b, n, m = columns.shape
+    k = min(m, n)
+    pivots = np.empty((b, 1, k), np.int64)
+    sizes = np.array((m, n, 0), np.int64)
+    rows, cols, info = range(sizes.ctypes.data, sizes.ctypes.data + 24, 8)
+    for a, p in zip(_places(columns), _places(pivots), strict=True):
+        getrf(rows, cols, a, rows, p, info)
+    diagonal = np.diagonal(columns, 0, 1, 2)
+    small = diagonal != 0
+    small &= np.abs(diagonal) < np.finfo(self.dtype).tiny
+    if (
+        small.any() or not np.isfinite(columns).all()
+    ):  # columns that were not divided by their pivots
+        return NotImplemented
+    LU = columns.swapaxes(1, 2).copy()
+    return LU.reshape(self.shape), pivots.astype(np.int32).reshape(*self.shape[:-2], k)

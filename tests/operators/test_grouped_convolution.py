@@ -1,0 +1,79 @@
+"""Convolutions by groups on the CPU beside their formula: each phase of a stride is a run of memory of its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import gradlib as gl
+from gradlib.devices.numpy import conv
+from gradlib.op.overlays import off
+
+# (images, groups, channels and outputs of a group, space, kernel, stride, padding, dilation)
+CASES = {
+    "depthwise": (3, 4, 1, 1, (6, 5), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "several outputs for each channel": (2, 3, 1, 2, (6, 5), (3, 2), (1, 1), (0, 1), (1, 1)),
+    "groups of channels": (2, 2, 3, 2, (5, 6), (2, 3), (1, 1), (1, 1), (2, 1)),
+    "strides": (3, 2, 2, 1, (7, 9), (3, 3), (2, 3), (1, 1), (1, 1)),
+    "strides beyond the kernel": (2, 2, 1, 1, (9, 8), (2, 1), (3, 2), (0, 0), (1, 1)),
+    "strides and dilations": (2, 2, 1, 2, (11, 12), (3, 3), (2, 4), (2, 1), (2, 2)),
+    "padding beyond the kernel": (2, 2, 1, 1, (4, 3), (2, 1), (1, 2), (3, 2), (1, 1)),
+    "one dimension": (4, 3, 2, 2, (10,), (4,), (3,), (2,), (2,)),
+    "three dimensions": (2, 3, 1, 1, (4, 5, 3), (2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 2, 1)),
+}
+
+
+def derivatives(x, w, g, how) -> list:
+    ops = [gl.nn.functional.conv1d, gl.nn.functional.conv2d, gl.nn.functional.conv3d]
+    y = ops[x.ndim - 3](x, w, None, *how)
+    return [y.detach(), *gl.autograd.grad(y, (x, w), g(y))]
+
+
+@pytest.mark.parametrize("cells", [30, 1 << 19])
+@pytest.mark.parametrize("last", [False, True], ids=["rows", "channels last"])
+@pytest.mark.parametrize("dtype", [gl.float64, gl.complex128], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_the_kernel_gives_what_the_formula_gives(case, dtype, last, cells, monkeypatch):
+    monkeypatch.setattr(conv, "CELLS", cells)
+    n, groups, channels, outputs, space, kernel, *how = CASES[case]
+    x = gl.randn(n, *space, groups * channels, dtype=dtype).movedim(-1, 1)
+    x = (x if last else x.contiguous()).requires_grad_()
+    w = gl.randn(groups * outputs, channels, *kernel, dtype=dtype, requires_grad=True)
+    how, seeds = (*how, groups), []
+
+    def g(y):
+        seeds.append(gl.randn(*y.shape, dtype=dtype) if not seeds else seeds[0])
+        return seeds[0]
+
+    found = derivatives(x, w, g, how)
+    with off():
+        wanted = derivatives(x, w, g, how)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_infinite_numbers_stay_where_they_are_read(groups, stride):
+    """What lies across the ends of rows counts as 0 times something, which may not be infinite."""
+
+    def run(bad_input: bool):
+        x, w = gl.ones(2, 2, 7, 7), gl.ones(2, 2 // groups, 3, 3)
+        if bad_input:
+            x[0, 1, 0, 6] = math.inf
+        else:
+            w[1, 0, 0, 2] = math.inf
+        x.requires_grad_()
+        w.requires_grad_()
+        y = gl.nn.functional.conv2d(x, w, None, stride, 0, 1, groups)
+        dx, dw = gl.autograd.grad(y, (x, w), gl.ones_like(y))
+        return dw if bad_input else dx
+
+    for bad_input in (True, False):
+        found = run(bad_input)
+        with off():
+            wanted = run(bad_input)
+        assert wanted.isinf().any() and not wanted.isnan().any()
+        assert gl.equal(found, wanted)
