@@ -1,5 +1,6 @@
 """The benchmark runs as a program; its figures are nobody's test."""
 
+import importlib
 import json
 import pathlib
 import subprocess
@@ -67,6 +68,89 @@ def test_times_two_processes(tmp_path):
     assert [*rows] == [*names, "gloo-ddp-mlp-exposed"]
     assert rows["gloo-ddp-mlp"]["seconds"]["gradlib"] > 0
     assert "gradlib" in rows["gloo-ddp-mlp-exposed"]["values"]
+
+
+def test_compares_with_an_earlier_run(tmp_path):
+    path = tmp_path / "old.json"
+    assert bench("--only", "chain-no-grad", "--json", path).returncode == 0
+    content = json.loads(path.read_text())
+    (entry,) = content["rows"]
+    before = dict(entry["seconds"]), entry["ratio"]
+
+    def scaled(factor, unit="us/op"):
+        entry["unit"] = unit
+        entry["seconds"] = {name: seconds * factor for name, seconds in before[0].items()}
+        entry["ratio"] = before[1] and before[1] * factor
+        path.write_text(json.dumps(content))
+        return bench("--only", "chain-no-grad", "--compare", path)
+
+    done = scaled(1000)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 rows compared, 0 lost more than 5 %" in done.stdout
+    done = scaled(1 / 1000)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "LOST, measured 3 times" in done.stdout
+    assert "1 lost more than 5 %: chain-no-grad" in done.stdout
+    entry["error"] = "it failed"
+    done = scaled(1 / 1000)
+    assert done.returncode == 0 and "0 rows compared" in done.stdout
+
+
+def test_a_file_to_compare_with_is_looked_at_first(tmp_path):
+    done = bench("--only", "chain-no-grad", "--compare", tmp_path / "none.json")
+    assert done.returncode == 1 and "cannot read" in done.stderr
+    (tmp_path / "list.json").write_text("[]")
+    done = bench("--only", "chain-no-grad", "--compare", tmp_path / "list.json")
+    assert done.returncode == 1 and "no file that --json wrote" in done.stderr
+    content = {"facts": {"device": "cuda, a GPU"}, "rows": []}
+    (tmp_path / "cuda.json").write_text(json.dumps(content))
+    done = bench("--only", "chain-no-grad", "--compare", tmp_path / "cuda.json")
+    assert done.returncode == 1 and "was measured on cuda, a GPU" in done.stderr
+    done = bench("--only", "chain-no-grad", "--loss", "-1")
+    assert done.returncode == 2 and "--loss" in done.stderr
+
+
+def test_what_counts_as_a_loss(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "bench"))
+    comparison, measure = importlib.import_module("comparison"), importlib.import_module("measure")
+
+    def row(name, unit="ms", **medians):
+        return measure.Row(name, unit, samples={key: [value] for key, value in medians.items()})
+
+    def entry(name, ratio=None, unit="ms", error="", **values):
+        key = "seconds" if unit == "ms" else "values"
+        return {"name": name, "unit": unit, "ratio": ratio, "error": error, key: values}
+
+    earlier = {
+        e["name"]: e
+        for e in [
+            entry("same-ratio", 0.5, gradlib=1.0, torch=2.0),
+            entry("slower-machine", 0.5, gradlib=1.0, torch=2.0),
+            entry("time", gradlib=1.0),
+            entry("bandwidth", unit="GB/s", gradlib=100.0),
+            entry("share", unit="share", gradlib=0.0),
+            entry("forward", gradlib=1.0),
+            entry("noise", 0.5, gradlib=1.0, torch=2.0),
+        ]
+    }
+    rows = [
+        row("same-ratio", gradlib=1.02, torch=2.0), row("slower-machine", gradlib=5.0, torch=10.0),
+        row("time", gradlib=1.2, torch=1.0), row("bandwidth", "GB/s", gradlib=80.0),
+        row("share", "share", gradlib=0.5), row("  forward", gradlib=9.0), row("new", gradlib=1.0),
+        row("noise", gradlib=3.0, torch=2.0),
+    ]  # fmt: skip
+    measured = []
+
+    def again(name):
+        measured.append(name)
+        if name == "noise":
+            return row("noise", gradlib=1.0, torch=2.0)
+        return next(r for r in rows if r.name == name)
+
+    assert comparison.print_changes(rows, earlier, 0.05, again) == ["time", "bandwidth"]
+    assert measured == ["time", "time", "bandwidth", "bandwidth", "noise"]
+    assert "5 rows compared, 2 lost more than 5 %: time, bandwidth" in capsys.readouterr().out
+    assert comparison.print_changes(rows, earlier, 0.30, again) == []
 
 
 def test_unknown_workload_is_refused():

@@ -4,6 +4,8 @@ Both libraries run the same code in the same process, in turns, on one thread. B
 timed, the two must agree on its numbers. Without PyTorch the times of gradlib are printed alone.
 With --device cuda, torch.compile, torch.cuda.CUDAGraph, JAX and plain CuPy run beside them, where they are installed.
 With --distributed, two processes of each run collectives and training; PyTorch's by gloo.
+With --compare FILE, what --json wrote earlier, the exit status is 1 if a row lost more than 5 % (--loss): by the ratio
+to PyTorch where both have one, else by time. A row that lost is measured again, twice at most; the best counts.
 """
 
 import os
@@ -20,6 +22,7 @@ import sys
 # The gradlib of this checkout is the one measured.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
+import comparison
 import cuda_workloads
 import distributed
 import measure
@@ -51,7 +54,13 @@ def parse_options():
         "--distributed", action="store_true", help="collectives and training in two processes"
     )
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results")
+    parser.add_argument("--compare", type=pathlib.Path, metavar="FILE", help="an earlier run")
+    parser.add_argument(
+        "--loss", type=float, default=5.0, metavar="PERCENT", help="with --compare (default: 5)"
+    )
     options = parser.parse_args()
+    if not options.loss >= 0:
+        parser.error(f"--loss must be a percentage of 0 or more, but got {options.loss}")
     options.workloads = choose(options)
     if options.distributed:
         chosen = [n for n in distributed.names() if any(w in n for w in options.only)]
@@ -84,12 +93,15 @@ def columns_of(workloads, libraries):
     return columns
 
 
-def measured(options, libraries, effort):
-    """The rows, as they come."""
+def measured(options, libraries, effort, only=None):
+    """The rows, as they come; `only` those of the workload that a row of this name belongs to."""
     if options.distributed:
-        yield from distributed.run(options.only, libraries, effort, options.quick)
+        wanted = [n for n in distributed.names() if only.startswith(n)] if only else options.only
+        yield from distributed.run(wanted, libraries, effort, options.quick)
         return
     for workload in options.workloads:
+        if only not in (None, workload.name):
+            continue
         own = effort
         if options.device == "cpu" and workload.name.endswith("-captured"):
             own = dataclasses.replace(effort, warm_up=1 + measure.CAPTURES)
@@ -98,6 +110,7 @@ def measured(options, libraries, effort):
 
 def main():
     options = parse_options()
+    earlier = comparison.read(options.compare, options.device) if options.compare else None
     libraries = measure.load_libraries(options.device)
     facts = report.facts(libraries, options.device)
     print("\n".join(f"{key}: {value}" for key, value in facts.items()), end="\n\n")
@@ -112,7 +125,15 @@ def main():
     print(report.summary(rows))
     if options.json:
         report.write_json(options.json, facts, rows)
-    return 1 if any(row.error for row in rows) else 0
+    lost = []
+    if earlier is not None:
+
+        def again(name):
+            found = measured(options, libraries, effort, only=name)
+            return next((row for row in list(found) if row.name == name), None)
+
+        lost = comparison.print_changes(rows, earlier, options.loss / 100, again)
+    return 1 if lost or any(row.error for row in rows) else 0
 
 
 if __name__ == "__main__":

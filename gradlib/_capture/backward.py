@@ -155,6 +155,7 @@ class Backward(Writer):
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
+            self.spans += 1
             if grad is not None:
                 for i, pair in self._gradients(node, grad):
                     target, nr = node.edges()[i]
@@ -172,7 +173,9 @@ class Backward(Writer):
         leaf = node.variable
         self.leaves[id(leaf)] = leaf
         what = f"the gradient of a parameter of shape {tuple(leaf.shape)}"
+        self.spans += 1
         self.emit(f"@; accumulate({self.draft.constant(leaf)}, b_)", (), (name,), what, True)
+        self.draft.lines[-1] = self.draft.lines[-1]._replace(node=node.name())
         if leaf._rg:
             accumulate_into(leaf, [grad])
 
@@ -196,7 +199,8 @@ class Backward(Writer):
                 found = self._separate(node, grad)
         for k in range(before, len(self.draft.lines)):
             what = f"backward of {op.public}"
-            self.draft.lines[k] = self.draft.lines[k]._replace(site=site, what=what)
+            line = self.draft.lines[k]
+            self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
         return found
 
     def _joint(self, node: Any, grad: Any, function: Any, wants: tuple, others: tuple) -> Any:

@@ -47,6 +47,7 @@ class Ops(Writer, Interposer):
         if self.off or self.depth:
             return proceed()
         self.watch.stop()
+        self.spans += 1
         try:
             return self._call(op, args, attrs, proceed)
         finally:
@@ -206,6 +207,7 @@ class Ops(Writer, Interposer):
         if self.off or self.depth:
             return proceed()
         self.watch.stop()
+        self.spans += 1
         try:
             return self._call_inplace(op, tensor, others, attrs, proceed)
         finally:

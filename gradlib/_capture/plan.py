@@ -10,6 +10,7 @@ from __future__ import annotations
 import linecache
 import re
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,7 +24,11 @@ from .state import same
 
 
 class Line(NamedTuple):
-    """A piece of code: what it computes and from what. effect: it does more than give its results."""
+    """A piece of code: what it computes and from what.
+
+    effect: it does more than give its results. span: the number of the op or node, which may have several lines.
+    node: the name of the node of a backward pass that it is of; "" in forward.
+    """
 
     text: str
     outs: tuple[str, ...]
@@ -31,6 +36,8 @@ class Line(NamedTuple):
     site: Any
     what: str
     effect: bool = False
+    span: int = 0
+    node: str = ""
 
 
 class Draft:
@@ -86,8 +93,17 @@ class Draft:
                 return _at(found[0]) if found else "a value that it returns"
         return None
 
-    def compile(self, arguments: int, returns: str) -> Callable[[tuple], tuple]:
-        """The function ``run(arguments) -> results``. Variables are dropped after their last use."""
+    def compile(
+        self, arguments: int, returns: str, recorded: bool = False
+    ) -> tuple[Callable[..., tuple], list[int]]:
+        """The function ``run(arguments) -> results``. Variables are dropped after their last use.
+
+        recorded: it is ``run(arguments, clock, replayed)``, which calls ``replayed(name, site, in_backward, start)``
+            after each op and node. `Recorder.replayed` of a profiler is that.
+
+        Returns:
+            The function, and for each line of its text the number of the line of the draft, or -1.
+        """
         last: dict[str, int] = {}
         kept = set(returns.replace("(", " ").replace(")", " ").replace(",", " ").split())
         for i, line in enumerate(self.lines):
@@ -96,8 +112,12 @@ class Draft:
         body = []
         if arguments:
             body.append("".join(f"A{i}, " for i in range(arguments)) + "= arguments")
-        self.numbers: list[int] = []  # of the lines of the text: the line of the draft
+        names = {**self.names, "__name__": "gradlib.generated"}
+        numbers = [-1] * (1 + len(body))
         for i, line in enumerate(self.lines):
+            before = self.lines[i - 1] if i else None
+            if recorded and line.what and not (before and _of_one(before, line)):
+                body.append("start_ = clock()")
             text = line.text
             gone = [n for n in dict.fromkeys((*line.ins, *line.outs)) if last[n] == i]
             gone = [n for n in gone if n not in kept and n[0] in "tr"]
@@ -110,15 +130,24 @@ class Draft:
             if gone:
                 text += "; " + " = ".join(gone) + " = None"
             body.append(text)
+            if recorded and line.what and not _of_one(line, *self.lines[i + 1 : i + 2]):
+                names[f"e{i}"] = line.node or line.what, line.site, bool(line.node)
+                body.append(f"replayed(*e{i}, start_)")
+            numbers += [i] * (1 + len(body) - len(numbers))
         body.append(f"return {returns}")
-        source = "def run(arguments):\n" + "".join(f"    {x}\n" for x in body)
-        filename = f"{GENERATED}plan {id(self):x}>"
+        more = ", clock, replayed" if recorded else ""
+        source = f"def run(arguments{more}):\n" + "".join(f"    {x}\n" for x in body)
+        filename = f"{GENERATED}plan {id(self):x}{' of a profile' if recorded else ''}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-        self.first_line = 2 + bool(arguments)
-        names = {**self.names, "__name__": "gradlib.generated"}
         exec(compile(source, filename, "exec"), names)
-        self.source = source
-        return names["run"]
+        self.source, run = source, names["run"]
+        weakref.finalize(run, linecache.cache.pop, filename, None)
+        return run, numbers
+
+
+def _of_one(line: Line, after: Line | None = None) -> bool:
+    """Whether two lines are of one op or node."""
+    return after is not None and (line.span, line.what) == (after.span, after.what)
 
 
 def accumulate_into(leaf: Any, gradients: list) -> None:

@@ -84,6 +84,7 @@ class Recorder(Ops, Backward):
         """A function on raw arrays that plans call again; see `modes.unrecorded`."""
         if self.off or self.depth:
             return function(*args)
+        self.spans += 1
         texts, ins = [], []
         for a in args:
             if isinstance(a, Tensor):
@@ -129,6 +130,7 @@ class Recorder(Ops, Backward):
         if self.off or self.depth:
             with self.quiet():
                 return function(*args)
+        self.spans += 1
         if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
             self.refuse(f"{name} is called with a closure")
         self.emit(

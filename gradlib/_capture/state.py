@@ -66,6 +66,7 @@ class State:
         tensors: the tensors by id.
         containers: ids of lists, dicts, sets and objects.
         codes: the code that may run, by its id: functions of two files may have equal code.
+        barred: why no plan can be made where some of that code runs, by its id.
         modules: Python's modules that the code names.
         functions: functions of C that are kept somewhere.
     """
@@ -74,6 +75,7 @@ class State:
         self.tensors: dict[int, Any] = {}
         self.containers: set[int] = set()
         self.codes: dict[int, types.CodeType] = {}
+        self.barred: dict[int, str] = {}
         self.functions: list[Any] = []
         self.kept: list[Any] = []
         self.names: set[str] = set()  # attributes that the code reads
@@ -297,7 +299,7 @@ class State:
         for code in _codes(f.__code__):
             self.codes[id(code)] = code
             if _catches(code):
-                raise Opaque(f"{path} catches exceptions, which a plan hands on")
+                self.barred[id(code)] = f"{path} catches exceptions, which a plan hands on"
             for instruction in dis.get_instructions(code):
                 name = instruction.argval
                 if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -306,9 +308,9 @@ class State:
                 elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
                     self.names.add(name)
                 elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                    raise Opaque(f"{path} changes the global {name}")
+                    self.barred[id(code)] = f"{path} changes the global {name}"
                 elif instruction.opname == "IMPORT_NAME":
-                    raise Opaque(f"{path} imports {name} while it runs")
+                    self.barred[id(code)] = f"{path} imports {name} while it runs"
 
 
 _OF_LEAVES = {

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from operator import attrgetter, is_
+from time import perf_counter_ns
 from typing import Any
 
 from numpy import ndarray as _ndarray
@@ -21,8 +22,9 @@ from ..tape import dtypes, pytree
 from ..tape.attributes import raw_attributes
 from ..tape.device import default as default_device
 from ..tape.device import device
-from ..tape.modes import NO_GRAD, shared, state
+from ..tape.modes import NO_GRAD, PROFILE, shared, state
 from ..tape.node import leaf_edge
+from ..tape.recording import LABEL
 from ..tape.source import describe
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
@@ -110,7 +112,9 @@ class Plan:
 
     def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
         draft, self.reached = recorder.draft, recorder.reached
-        self.run = draft.compile(len(recorder.arguments), texts)
+        self.run, self.numbers = draft.compile(len(recorder.arguments), texts)
+        self.given = len(recorder.arguments), texts
+        self.run_recorded: tuple[Callable, list[int]] | None = None
         self.draft, self.makers, self.spec = draft, makers, spec
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
         self.roots = [t for _, t in recorder.roots.values()]
@@ -147,7 +151,25 @@ class Plan:
         try:
             results = self.run(tensors)
         except Exception as exc:
-            raise self._as_op_says(exc) from None
+            raise self._as_op_says(exc, self.run, self.numbers) from None
+        return self._result(results, tensors)
+
+    def recorded(self, tensors: Any, name: str) -> Any:
+        """A replay while a profiler is on, which is told of each op and node."""
+        if self.run_recorded is None:
+            self.run_recorded = self.draft.compile(*self.given, recorded=True)
+        run, numbers = self.run_recorded
+        recorder = state.recorder
+        token = recorder.enter(f"replay of {name}", None, (), (), -1, LABEL)
+        try:
+            results = run(tensors, perf_counter_ns, recorder.replayed)
+        except Exception as exc:
+            raise self._as_op_says(exc, run, numbers) from None
+        finally:
+            recorder.exit(token, None)
+        return self._result(results, tensors)
+
+    def _result(self, results: tuple, tensors: Any) -> Any:
         if self.single:
             return _fresh(results, self.makers[0][1])
         leaves: list[Any] = []
@@ -162,15 +184,14 @@ class Plan:
                 leaves.append(leaves[value] if kind == "again" else value)
         return pytree.unflatten(leaves, self.spec)
 
-    def _as_op_says(self, exc: Exception) -> Exception:
+    def _as_op_says(self, exc: Exception, run: Any, numbers: list[int]) -> Exception:
         """The exception of a kernel as the op raises it, with the line of the program."""
         trace = exc.__traceback__
-        while trace is not None and trace.tb_frame.f_code is not self.run.__code__:
+        while trace is not None and trace.tb_frame.f_code is not run.__code__:
             trace = trace.tb_next
-        number = trace.tb_lineno - self.draft.first_line if trace is not None else -1
-        if not 0 <= number < len(self.draft.lines):
+        if trace is None or trace.tb_lineno > len(numbers) or numbers[trace.tb_lineno - 1] < 0:
             return exc
-        line = self.draft.lines[number]
+        line = self.draft.lines[numbers[trace.tb_lineno - 1]]
         if not line.effect:
             exc = kernel_error(exc, _Named(line.what), (), ())
         exc.add_note(f"in {line.what or 'a captured step'}, recorded at {describe(line.site)}")
@@ -240,10 +261,13 @@ class Captured:
         return sum(len(entry.plans) for entry in self._entries.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _unusual():
+        bits = state.bits
+        if recorded := bits & ~NO_GRAD == PROFILE and _takes_replays():
+            bits &= ~PROFILE
+        if bits & ~NO_GRAD or _unusual():
             return self.step(*args, **kwargs)
         values, spec = pytree.flatten((args, kwargs))
-        tensors, key = [], [spec, state.bits, dtypes.get_default_dtype(), default_device.device]
+        tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
         key += [overlays._off, switches.deterministic]
         others = []
         for v in values:
@@ -267,7 +291,9 @@ class Captured:
             entry = self._entries[key] = _Entry(others)
         for plan in entry.plans:
             if plan.fits():
-                return plan(tensors)
+                return plan.recorded(tensors, self._name()) if recorded else plan(tensors)
+        if recorded:
+            return self.step(*args, **kwargs)
         entry.calls += 1
         if entry.calls == 1 or entry.given_up or sys.getprofile() is not None:
             return self.step(*args, **kwargs)
@@ -324,9 +350,11 @@ class Captured:
         self._find(why, where)
         return self.step(*args, **kwargs)
 
+    def _name(self) -> str:
+        return getattr(self.step, "__name__", type(self.step).__name__)
+
     def _find(self, why: str, where: str) -> None:
-        name = getattr(self.step, "__name__", type(self.step).__name__)
-        self.findings.setdefault((why, where), Finding(name, why, where))
+        self.findings.setdefault((why, where), Finding(self._name(), why, where))
 
     def _as_it_is(self, args: tuple, kwargs: dict, why: str) -> Any:
         self._find(why, "")
@@ -356,11 +384,15 @@ _TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes 
 _REQUIRES = "a tensor among its arguments requires grad, or is of a class of its own"
 
 
+def _takes_replays() -> bool:
+    """Whether the recorder of this thread, a profiler, wants to be told of what is replayed."""
+    return getattr(state.recorder, "replayed", None) is not None
+
+
 def _unusual() -> bool:
-    """Whether a mode is on, in which steps run as they are."""
+    """Whether something is on, beside flags, with which steps run as they are."""
     return bool(
-        state.bits & ~NO_GRAD
-        or state.interposers
+        state.interposers
         or state.function_modes
         or state.depth
         or state.transforms

@@ -134,7 +134,8 @@ class Watch:
                 self.known[id(code)] = code
             elif id(code) in recorder.reached.codes:
                 self.known[id(code)] = code
-                if (why := self._hands_on(code, frame)) is not None:
+                why = recorder.reached.barred.get(id(code)) or self._hands_on(code, frame)
+                if why is not None:
                     self._refuse(why, frame)
             elif code.co_filename in _GLUE or _for_library(frame):
                 pass

@@ -55,7 +55,7 @@ class Writer:
         self.reads_gradients = False  # whether Python asks for a .grad
         self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
         self.depth = 0  # inside kernels and what is recorded as a whole
-        self.spans = 0
+        self.spans = 0  # ops and nodes so far
         self.watch = Watch(self)
         for i, t in enumerate(arguments):
             self._name(t._array, f"a{i}")
@@ -114,7 +114,7 @@ class Writer:
         self, text: str, outs: tuple, ins: tuple, what: str = "", effect: bool = False
     ) -> None:
         frame = user_frame(sys._getframe(1))
-        line = Line(text, outs, ins, (frame.f_code, frame.f_lasti), what, effect)
+        line = Line(text, outs, ins, (frame.f_code, frame.f_lasti), what, effect, self.spans)
         self.draft.lines.append(line)
 
     def name_of(self, array: Any) -> str | None:

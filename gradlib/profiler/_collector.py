@@ -44,6 +44,7 @@ class Collector:
         self.began_ns, self.began_at_ns = perf_counter_ns(), time_ns()
         self.new_threads: Any = None  # NewThreads, if they are recorded, too
         self.collectives: list[_collectives.Collective] = []
+        self.sites: dict[tuple, Details] = {}
 
     def enter(
         self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int
@@ -63,6 +64,17 @@ class Collector:
             if node is not None and node.seq > seq:
                 seq = node.seq  # somebody else took the number that was foreseen
         records.extend((name, seq, scope, details, start, end, get_ident()))
+
+    def replayed(self, name: str, site: tuple, in_backward: bool, start: int) -> None:
+        """Note an op or node that a captured step replayed."""
+        details = self.sites.get(site)
+        if details is None:
+            details = self.sites[site] = Details()
+            details.stack = [site]
+        if in_backward:
+            self.exit((name, -1, OP_IN_PASS, details, start), None)
+        else:
+            self.exit((name, -1, OP, details, start), None)
 
     def abandon(self, token: tuple) -> None:
         """Forget a range: what is not exited is not recorded."""
@@ -117,6 +129,8 @@ class DetailedCollector(Collector):
     theirs in the event around them. Memory is released when the last array on it is gone. What a kernel needs for
     itself and frees again is not counted, nor is memory that was there before the profile.
     """
+
+    replayed: Any = None  # a replay has no shapes, calls or modules to note: steps run as they are
 
     def __init__(self, limit: int, options: Any):
         super().__init__(limit, options)

@@ -3,6 +3,7 @@ repeat is never left out."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 import time
@@ -574,6 +575,31 @@ def test_exceptions_that_a_step_catches():
     assert_replayed(step)
     with pytest.raises(IndexError, match="out of range"):
         step(torch.tensor([3]))
+
+
+def test_a_method_that_a_plan_cannot_repeat_is_in_the_way_only_where_it_is_called():
+    @dataclasses.dataclass(frozen=True)
+    class How:  # what a dataclass writes for __repr__ catches exceptions
+        scale: float = 2.0
+
+        def imports(self):
+            import json
+
+            return json
+
+        def tries(self):
+            try:
+                return self.scale
+            finally:
+                self.imports()
+
+    how = How()
+    step = captured(lambda x: x * how.scale, X)
+    assert_replayed(step)
+    step = captured(lambda x: x * how.tries(), X)
+    assert "catches exceptions" in torch.explain(step)[0].why
+    step = captured(lambda x: x * len(how.imports().__name__), X)
+    assert "imports json while it runs" in torch.explain(step)[0].why
 
 
 def test_code_of_two_files_that_is_equal_is_not_the_same():
