@@ -9,7 +9,7 @@ import numpy as np
 from ...operators.kinds import F8
 from ...operators.reduce.moments import MOMENTS, moments_by
 from ...operators.reduce.sums import kept
-from . import forward
+from . import forward, parallel
 from .blocks import PIECE, row_blocks
 from .sums import ADD, LARGE, ones
 
@@ -26,18 +26,19 @@ def _of_rows(x):
         return _of_long_rows(x)
     total, mean = np.empty(rows), np.empty(rows)
     blocks, narrow, one = row_blocks(rows, n), x.dtype.itemsize < 8, ones(n, F8)
-    space = np.empty((blocks[0][1], n))
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
+
+    def block(i: int, j: int) -> None:
+        d = x[i:j].astype(F8, order="C")
         m = mean[i:j] = d.dot(one) / n
         if narrow:
             squares = np.vecdot(d, d)
             left = total[i:j] = squares - n * m * m
             if not (left < SURE * squares).any():
-                continue
+                return
         d -= m[:, None]
         total[i:j] = np.vecdot(d, d)
+
+    parallel.each(blocks, x.size, block)
     return total, mean
 
 
