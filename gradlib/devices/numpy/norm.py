@@ -66,6 +66,7 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     db = np.zeros(n, total) if needs[2] else None
     # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
     w = ones(n, d) if weight is None else weight
+
     def block(i: int, j: int) -> tuple:
         """Writes the gradient of a block; returns what its rows add to those of weight and bias."""
         gb = g[i:j]

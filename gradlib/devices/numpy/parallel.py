@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from ...op import spreading
 from . import threads
 
 SHARED = 1 << 18  # elements from which waking threads pays
@@ -50,7 +51,9 @@ class _Job:
             with self.lock:
                 self.running -= 1
                 if i in self.errors:
-                    self.next = self.count  # pieces before this one have begun, and run to their end
+                    self.next = (
+                        self.count
+                    )  # pieces before this one have begun, and run to their end
                 if self.next >= self.count and not self.running:
                     self.finished.release()
 
@@ -129,23 +132,36 @@ def width() -> int:
     return 1 if getattr(_here, "busy", False) else threads.count()
 
 
+def alone(process: bool = False) -> None:
+    """This thread, or this process, is one of many: its computations use no threads beside it."""
+    if process:
+        threads.limit(1, warn=False)
+    else:
+        _here.busy = True
+
+
 def members() -> int:
     """How many threads there are beside those of the callers."""
     return len(_crew.members)
 
 
 def run(count: int, piece: Callable[[int], Any]) -> None:
-    """``piece(i)`` for all i below `count`; the exception of the first piece that raised one is the caller's."""
-    n = min(width(), count)
+    """``piece(i)`` for all i below `count`; the exception of the first piece that raised one is the caller's.
+
+    Linear algebra inside a piece has one thread, also where there is but one piece: the order of its additions may
+    depend on that.
+    """
+    n = width()
     if n <= 1:
         for i in range(count):
             piece(i)
         return
+    spreading.begin()
     job = _Job(count, piece)
     _here.busy = True
     threads.borrow()
     try:
-        _crew.call(n - 1, job)
+        _crew.call(min(n, count) - 1, job)
         job.work()
         job.end()
     finally:
@@ -157,7 +173,7 @@ def run(count: int, piece: Callable[[int], Any]) -> None:
 
 def each(spans: list[tuple[int, int]], size: int, piece: Callable[[int, int], Any]) -> None:
     """``piece(start, stop)`` for all spans of something of `size` elements: on several threads if that is large."""
-    if size < SHARED or len(spans) == 1:
+    if size < SHARED:
         for i, j in spans:
             piece(i, j)
     else:
@@ -169,7 +185,7 @@ TOGETHER = 32  # results that are kept until it is their turn
 
 def in_order(spans: list[tuple[int, int]], size: int, piece: Callable[[int, int], Any]) -> Iterator:
     """What ``piece(start, stop)`` returns for each span, in their order; they run like those of `each`."""
-    if size < SHARED or len(spans) == 1 or width() == 1:
+    if size < SHARED or width() == 1:
         for i, j in spans:
             yield piece(i, j)
         return
@@ -182,3 +198,6 @@ def in_order(spans: list[tuple[int, int]], size: int, piece: Callable[[int, int]
 
         run(len(some), one)
         yield from found
+
+
+spreading.share_by(run, width)

@@ -45,7 +45,7 @@ _number: int | None = None  # of threads, where linear algebra cannot say it
 _meanwhile = 1  # what it is while somebody borrows
 
 
-def limit(n: int) -> None:
+def limit(n: int, warn: bool = True) -> None:
     """Let kernels and linear algebra use `n` threads; a warning where the library of that cannot be told."""
     global _number, _meanwhile
     found = _openblas()
@@ -53,7 +53,7 @@ def limit(n: int) -> None:
         _number = _meanwhile = n
         if found is not None and not _borrowers:
             found[0](ctypes.c_int(n))
-    if found is None:
+    if found is None and warn:
         warnings.warn(
             "set_num_threads: NumPy's linear algebra library cannot be told at run time; set OMP_NUM_THREADS before "
             "Python starts",
