@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..op import formulas, overlays
+from ..op import formulas, overlays, spreading
 from ..op.signature import parameters
 from ..tape import modes
 from ..tape.attributes import raw_attributes
@@ -252,7 +252,11 @@ class Backward(Writer):
                 result.append((i, pair))
                 continue
             name = self.draft.fresh()
-            text = f"{name} = {self.draft.constant(formula.fn)}({', '.join(texts)})"
+            function, given = formula.fn, texts
+            if spreading.spreadable(op, formula.wants) and spreading.large([g]):
+                given = [self.draft.constant(function), *texts]
+                function = spreading.spread_gradient
+            text = f"{name} = {self.draft.constant(function)}({', '.join(given)})"
             if op.wide_numbers and g is not None and out.dtype is not g.dtype and g.dtype in HALVES:
                 out = out.astype(g.dtype)
                 text += f".astype({self.draft.constant(g.dtype)})"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..op import interpret, overlays
+from ..op import interpret, overlays, spreading
 from ..op.inplace import inplace
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
@@ -117,12 +117,16 @@ class Ops(Writer, Interposer):
             raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
         outs = None
         if used is op.forward and op.ufunc:
-            text = f"{self.draft.constant(getattr(xp, op.ufunc))}({', '.join(names)})"
+            text = self._spread(op, getattr(xp, op.ufunc), arrays, names)
         else:
             if not op.variadic and not self._boxes:
                 outs = self._inlined(op, used, xp, arrays, names, kwargs, raw)
             if outs is None:
-                text = f"{self.draft.constant(used)}({', '.join([self.draft.constant(xp), *given, *texts])})"
+                given = [self.draft.constant(xp), *given, *texts]
+                if used is op.forward and spreading.suits(op) and spreading.large(arrays):
+                    given.insert(0, self.draft.constant(used))
+                    used = spreading.spread_formula
+                text = f"{self.draft.constant(used)}({', '.join(given)})"
         if outs is not None:
             return self._finished(op, xp, arrays, names, raw, outs)
         count = len(raw) if op.n_out != 1 or op.hidden else 1
@@ -136,6 +140,13 @@ class Ops(Writer, Interposer):
                     self.emit(f"{part} = {name}[{i}]", (part,), (name,))
                     self._name(value, part)
         return self._finished(op, xp, arrays, names, raw, outs)
+
+    def _spread(self, op, ufunc, arrays, names) -> str:
+        """The call of a ufunc, over several threads where that may pay."""
+        if spreading.suits(op) and spreading.large(arrays):
+            call = self.draft.constant(spreading.spread)
+            return f"{call}({', '.join([self.draft.constant(ufunc), *names])})"
+        return f"{self.draft.constant(ufunc)}({', '.join(names)})"
 
     def _inlined(self, op, used, xp, arrays, names, kwargs, raw) -> tuple | None:
         """Write the NumPy calls that a kernel makes; the variables of its results, or None if they cannot be told."""

@@ -6,7 +6,10 @@ import sys
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
+
 from .._refused import refuse
+from ..op import spreading
 from ..operators import public as ops
 from ..serialization import attributes_of
 from ..tape import override
@@ -54,6 +57,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = ops.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
+            if data._array.__class__ is np.ndarray:
+                spreading.met(data._array.size)
             return Tensor._make_subclass(cls, data, requires_grad)
         # A subclass of Tensor keeps its own class: it is only marked.
         marked = data.detach().requires_grad_(requires_grad)

@@ -63,6 +63,8 @@
   arguments; see `operators.sparse.rules`.
 - **captures**: whether a CUDA graph can record it: True, the reason why not, or
   ``captures(tensors, attributes by name)`` that gives the reason or None. What is `dynamic` never can.
+- **pieces**: whether an elementwise op gives the same numbers to the last bit when it is computed for a part of its
+  arguments at a time: not where it adds up by products of matrices on its way.
 - **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
   **backward_flops**: the same of its gradient where one kernel computes that (see `recording.run_whole`).
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -149,6 +151,7 @@ class Op:
         float8: bool = False,
         aten: str = "",
         sparse: bool = False,
+        pieces: bool = True,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -179,6 +182,7 @@ class Op:
         self.check, self.row_major, self.by_place = check, row_major, by_place
         self.wide_numbers = wide_numbers
         self.dynamic, self.overlapping, self.sharing = dynamic, overlapping, sharing
+        self.pieces = pieces
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out

@@ -41,7 +41,7 @@ from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import Storage, before_write, bump
 from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
-from . import formulas, interpret, tangents
+from . import formulas, interpret, spreading, tangents
 from . import vmap as batched
 
 _F4, _F8 = dtypes.float32.np, dtypes.float64.np
@@ -374,6 +374,12 @@ def _quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
         arrays.append(value)
     try:
         function = getattr(np, op.ufunc)
+        if (
+            spreading.begun
+            and array.size >= spreading.LARGE
+            and spreading.spread_inplace(function, *arrays)
+        ):
+            return True
         if function in _BY_NAME:
             function(*arrays, out=array)
         else:
@@ -404,7 +410,11 @@ def _quick_formula(op, tensor: Tensor, others: tuple, attrs: tuple, bits: int) -
             return False
         arrays.append(value)
     try:
-        raw = op.forward(kernels_of(array), *arrays, **dict(zip(op.attrs, attrs, strict=True)))
+        given = dict(zip(op.attrs, attrs, strict=True))
+        if spreading.begun and array.size >= spreading.LARGE:
+            raw = spreading.spread_formula(op.forward, kernels_of(array), *arrays, **given)
+        else:
+            raw = op.forward(kernels_of(array), *arrays, **given)
     except Exception:  # the general way raises the error
         return False
     if raw.__class__ is not np.ndarray or raw.dtype is not dtype or raw.shape != array.shape:

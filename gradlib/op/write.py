@@ -23,9 +23,10 @@ from ..tape.saved import DIRECT, save_result
 from ..tape.source import LIBRARY, learn, user_frame
 from ..tape.storage import share, version_of
 from ..tape.tensor import Tensor
-from . import formulas, interpret, overlays
+from . import formulas, interpret, overlays, spreading
 from .expose import apart, out_writer
-from .write_node import compile_code, node_class
+from .registry import REGISTRY
+from .write_node import compile_code, node_class, run_again
 from .write_record import Recorder, deeper, keep_list
 
 
@@ -77,6 +78,22 @@ def build(op) -> None:
         runs.__code__ = made.__code__
         for made in op.operators:
             _become_operator(made, runs)
+
+
+def _write_again() -> None:
+    """Write the code of all ops that spread large arguments once more; see `spreading`."""
+    with BUILDING:
+        for op in REGISTRY.values():
+            if op.built is None or not spreading.suits(op):
+                continue
+            runs = override.running(op.call)
+            runs.__code__ = write_call(op, op.call.__globals__).__code__
+            for made in op.operators:
+                _become_operator(made, runs)
+            run_again(op)
+
+
+spreading.at_begin(_write_again)
 
 
 def operator(op, name: str, reflected: bool = False) -> FunctionType:
@@ -174,7 +191,7 @@ def names_for(op, made_class: type) -> dict:
         "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": interpret.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.bare if _lays_out(op) else op.forward,
-        "follow": follow, **on_device(op),
+        "follow": follow, "spread": spreading.spread, "spread_formula": spreading.spread_formula, **on_device(op),
     }  # fmt: skip
 
 
@@ -303,6 +320,10 @@ class _Writer(Recorder):
         if op.n_out != 1 and op.hidden:
             target = "*rs_" + "".join(f", h_{h}" for h in op.hidden)
         call = f"kernel({arrays})" if op.ufunc else f"kernel(xp, {arrays}{attrs})"
+        if spreading.begun and not self.device and spreading.suits(op):
+            spread = "spread" if op.ufunc else "spread_formula"
+            large = f"{spread}(kernel, {'' if op.ufunc else 'xp, '}{arrays}{attrs})"
+            call = f"{call} if a_{self.required[0]}.size < {spreading.LARGE} else {large}"
         if self.overlaid:
             lines = ["try:", *deeper(_overlaid(target, f"(xp, {arrays}{attrs})", call))]
         else:

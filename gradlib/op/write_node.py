@@ -19,7 +19,7 @@ from ..tape.modes import DIFFERENTIATED
 from ..tape.node import Node, VariadicNode, deliver
 from ..tape.source import GENERATED
 from ..tape.storage import Storage
-from . import formulas, overlays, write_record
+from . import formulas, overlays, spreading, write_record
 from .signature import parameters
 
 SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
@@ -58,9 +58,20 @@ def node_class(op) -> type[Node]:
             slots += [f"b{i}" for i in range(n)]
         body |= _edges(op, n)
     if op.differentiable:
-        fused = overlays.on("numpy").vjp_of(op)
-        body["run"] = formula_run(op) if fused is None else _run_overlaid(op, fused)
+        body["run"] = _run_on_host(op)
     return type(op.node_name, (base,), {"__slots__": tuple(slots), **body})
+
+
+def _run_on_host(op) -> Any:
+    fused = overlays.on("numpy").vjp_of(op)
+    return formula_run(op) if fused is None else _run_overlaid(op, fused)
+
+
+def run_again(op) -> None:
+    """Write `run` of the node class of a built op once more."""
+    if op.differentiable:
+        op.formula_run = None
+        op.built.run = _run_on_host(op)
 
 
 def device_node_class(op) -> type[Node]:
@@ -193,6 +204,7 @@ def _fetch(op, want: str) -> str:
 
 _NAMES = {
     "unpack": saved.unpack, "deliver": deliver, "raw_ops": formulas.raw_ops, "sum_to": formulas.sum_to,
+    "spread_gradient": spreading.spread_gradient,
     "halves": HALVES, "RELEASED": saved.RELEASED, "freed": saved.freed, "Storage": Storage,
 }  # fmt: skip
 
@@ -229,7 +241,11 @@ def _run(op):
         names[f"f{i}_"] = formula.fn
         lines += [f"e_ = node.e{i}", "if e_ is not None:"]
         lines += [indent(_fetch(op, want), "    ") for want in formula.wants]
-        lines.append(f"    r_ = f{i}_({', '.join(formula.wants)})")
+        call = f"f{i}_({', '.join(formula.wants)})"
+        if spreading.begun and spreading.spreadable(op, formula.wants):
+            large = f"spread_gradient(f{i}_, {', '.join(formula.wants)})"
+            call = f"{call} if g.size < {spreading.LARGE} else {large}"
+        lines.append(f"    r_ = {call}")
         if op.wide_numbers:
             lines.append("    if r_.dtype is not d_ and d_ in halves: r_ = r_.astype(d_)")
         if op.elementwise and len(op.tensors) > 1:

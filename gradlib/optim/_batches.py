@@ -10,11 +10,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from operator import is_
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..op import spreading
 from ..tape.arrays import backend_of
 from ..tape.device import beside
 from ..tape.tensor import Tensor
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache
+SHARED = 1 << 18  # elements from which the pieces run on several threads
 MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
 
 
@@ -92,6 +96,21 @@ def _single(
     return CopiedBatch(optimizer, group, p, p._array.dtype)
 
 
+class Scratch:
+    """Spare arrays, for each thread its own."""
+
+    def __init__(self, xp: Any, size: int, dtype: Any, count: int):
+        self.make, self.count = (lambda: [xp.empty(size, dtype) for _ in range(count)]), count
+        self.arrays: dict[int, list[Any]] = {}
+
+    def of(self, n: int) -> list[Any]:
+        """The first `n` elements of those of the thread that asks."""
+        found = self.arrays.get(get_ident())
+        if found is None:
+            found = self.arrays[get_ident()] = self.make()
+        return [t[:n] for t in found]
+
+
 class Batch:
     """Parameters that are updated with the same constants."""
 
@@ -138,6 +157,15 @@ class Batch:
         self.ranges = [(i, min(i + size, n)) for i in range(0, n, size)]
         self.size = min(size, n)
 
+    def each(self, piece: Callable[[int, int], None]) -> None:
+        """``piece(begin, end)`` for what `cut` found: on several threads where that is much."""
+        ranges = self.ranges
+        if self.on_cpu and len(ranges) > 1 and ranges[-1][1] >= SHARED:
+            spreading.share(len(ranges), lambda k: piece(*ranges[k]))
+        else:
+            for lo, hi in ranges:
+                piece(lo, hi)
+
 
 class DirectBatch(Batch):
     """One contiguous tensor, updated in its own memory piece by piece."""
@@ -157,12 +185,15 @@ class DirectBatch(Batch):
         program, h = self.begin(optimizer, settings)
         xp, run = self.xp, program.run
         g = self.real(xp.ascontiguousarray(self.params[0]._grad._array).reshape(-1))
-        out, *spare = (xp.empty(self.size, self.p.dtype) for _ in range(program.spare + 1))
-        for lo, hi in self.ranges:
-            n, p = hi - lo, self.p[lo:hi]
-            change = out[:n]
-            run(xp, h, p, g[lo:hi], [a[lo:hi] for a in self.flat], change, [t[:n] for t in spare])
+        scratch = Scratch(xp, self.size, self.p.dtype, program.spare + 1)
+
+        def piece(lo: int, hi: int) -> None:
+            p = self.p[lo:hi]
+            change, *spare = scratch.of(hi - lo)
+            run(xp, h, p, g[lo:hi], [a[lo:hi] for a in self.flat], change, spare)
             xp.subtract(p, change, p)
+
+        self.each(piece)
 
 
 class CopiedBatch(Batch):
@@ -231,7 +262,7 @@ class PackedBatch(Batch):
         self.out = xp.empty(total, dtype)
         self.steps = views(self.out)
         self.real_slots = [self.real(self.flat[name]) for name in self.names]
-        self.spare: list[Any] = []
+        self.scratch: Scratch | None = None
         self.cut(self.real(self.g))
 
     def intact(self) -> bool:
@@ -251,9 +282,13 @@ class PackedBatch(Batch):
         if program.reads_param:
             xp.concatenate(self.arrays, None, self.p)
         p, g, out = self.real(self.p), self.real(self.g), self.real(self.out)
-        while len(self.spare) < program.spare:
-            self.spare.append(xp.empty(self.size, out.dtype))
-        for lo, hi in self.ranges:
-            slots, spare = [a[lo:hi] for a in self.real_slots], [t[: hi - lo] for t in self.spare]
+        if self.scratch is None or self.scratch.count < program.spare:
+            self.scratch = Scratch(xp, self.size, out.dtype, program.spare)
+        scratch = self.scratch
+
+        def piece(lo: int, hi: int) -> None:
+            slots, spare = [a[lo:hi] for a in self.real_slots], scratch.of(hi - lo)
             run(xp, h, p[lo:hi], g[lo:hi], slots, out[lo:hi], spare[: program.spare])
+
+        self.each(piece)
         deque(map(xp.subtract, self.arrays, self.steps, self.arrays), 0)

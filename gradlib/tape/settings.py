@@ -143,10 +143,12 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_num_threads(int: int) -> None:
-    """Choose the number of threads of the CPU's linear algebra.
+    """Choose the number of threads of the CPU: of linear algebra, and of computations on large arrays.
+
+    Results do not depend on it, but for the last bits of what linear algebra adds up.
 
     Args:
-        int: the number.
+        int: the number. With 1 everything runs in the thread that calls.
 
     Raises:
         RuntimeError: it is no int, or not positive.
@@ -170,9 +172,10 @@ def _check_threads(name: str, number: Any) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads of the CPU's linear algebra, which `set_num_threads` sets.
+    """The number of threads of the CPU that computations may use, which `set_num_threads` sets.
 
-    OMP_NUM_THREADS and its kin in the environment choose the first one.
+    OMP_NUM_THREADS and its kin in the environment choose the first one; without them it is the number of processors
+    that the process may run on. Workers of a DataLoader have one.
     """
     return backend_for("cpu").count_threads()
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...operators.kinds import F8, wide_or_none
 from ...operators.nn.batch_norm import batch_norm_by, like_channels, same_layout
-from . import forward, vjp
+from . import forward, parallel, vjp
 from .blocks import row_blocks
 from .sums import add_up, column_sums, row_products, row_sums
 
@@ -17,18 +17,26 @@ def _channel_moments(xp, x):
     if x.ndim == 2:
         mean = column_sums(x) / count
         var = np.zeros(mean.shape, F8)
-        for i, j in row_blocks(*x.shape):
+
+        def squares(i: int, j: int):
             centred = x[i:j] - mean
             centred *= centred
-            var += column_sums(centred)
+            return column_sums(centred)
+
+        for part in parallel.in_order(row_blocks(*x.shape), x.size, squares):
+            var += part
         return mean, (var / count).astype(x.dtype, copy=False)
     n, c, length = x.shape
     mean = add_up(row_sums(x.reshape(-1, length)).reshape(n, c), (0,)) / count
     var = np.zeros(mean.shape, F8)
     shift = mean[:, None]
-    for i, j in row_blocks(n, c * length):
+
+    def squares_of(i: int, j: int):
         centred = x[i:j] - shift
-        var += add_up(row_products(centred, centred), (0,))
+        return add_up(row_products(centred, centred), (0,))
+
+    for part in parallel.in_order(row_blocks(n, c * length), x.size, squares_of):
+        var += part
     return mean, (var / count).astype(x.dtype, copy=False)
 
 
@@ -37,10 +45,13 @@ def _scale_shift(xp, x, scale, shift):
     if x.ndim == 3:
         scale, shift = scale[:, None], shift[:, None]
     out = np.empty(x.shape, x.dtype)
-    for i, j in row_blocks(x.shape[0], x[0].size if len(x) else 1):
+
+    def block(i: int, j: int) -> None:
         o = out[i:j]
         np.multiply(x[i:j], scale, out=o)
         o += shift
+
+    parallel.each(row_blocks(x.shape[0], x[0].size if len(x) else 1), x.size, block)
     return out
 
 
@@ -51,16 +62,24 @@ def _channel_sums(x, g, mean):
     """For each channel the sums of g and of g * (x - mean)."""
     if x.ndim == 2:
         total, with_x = column_sums(g), np.zeros(mean.shape, F8)
-        for i, j in row_blocks(*x.shape):
+
+        def products(i: int, j: int):
             t = x[i:j] - mean
             t *= g[i:j]
-            with_x += column_sums(t)
+            return column_sums(t)
+
+        for part in parallel.in_order(row_blocks(*x.shape), x.size, products):
+            with_x += part
         return total, with_x.astype(x.dtype, copy=False)
     n, c, length = x.shape
     total = add_up(row_sums(g.reshape(-1, length)).reshape(n, c), (0,))
     with_x = np.zeros(mean.shape, F8)
-    for i, j in row_blocks(n, c * length):
-        with_x += add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
+
+    def products_of(i: int, j: int):
+        return add_up(row_products(x[i:j] - mean[:, None], g[i:j]), (0,))
+
+    for part in parallel.in_order(row_blocks(n, c * length), x.size, products_of):
+        with_x += part
     return total, with_x.astype(x.dtype, copy=False)
 
 
@@ -69,11 +88,14 @@ def _channel_gradient(g, x, a, b, c):
     if x.ndim == 3:
         a, b, c = a[:, None], b[:, None], c[:, None]
     out = np.empty(x.shape, x.dtype)
-    for i, j in row_blocks(x.shape[0], x[0].size):
+
+    def block(i: int, j: int) -> None:
         o, t = out[i:j], x[i:j] * b
         np.multiply(g[i:j], a, out=o)
         o += t
         o += c
+
+    parallel.each(row_blocks(x.shape[0], x[0].size), x.size, block)
     return out
 
 

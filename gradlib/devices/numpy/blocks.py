@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import parallel
+
 PIECE = 1 << 16  # elements: temporaries of this size stay in the second-level cache
 
 
@@ -22,12 +24,19 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     flat = [a.reshape(-1) for a in arrays]
     out = np.empty(first.shape, first.dtype)
     target = out.reshape(-1)
-    for i in range(0, n, PIECE):
-        target[i : i + PIECE] = kernel(xp, *[a[i : i + PIECE] for a in flat])
+
+    def piece(i: int, j: int) -> None:
+        target[i:j] = kernel(xp, *[a[i:j] for a in flat])
+
+    parallel.each(spans(n), n, piece)
     return out
 
 
-def row_blocks(rows: int, width: int):
+def spans(n: int, step: int = PIECE) -> list[tuple[int, int]]:
+    """(start, stop) of pieces of `n` elements."""
+    return [(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def row_blocks(rows: int, width: int) -> list[tuple[int, int]]:
     """(start, stop) of blocks of rows."""
-    step = max(1, PIECE // max(width, 1))
-    return [(i, min(i + step, rows)) for i in range(0, rows, step)]
+    return spans(rows, max(1, PIECE // max(width, 1)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+
 import numpy as np
 
 from ...operators.nn.cross_entropy import (
@@ -11,7 +13,8 @@ from ...operators.nn.cross_entropy import (
     cross_entropy_by,
     row_shares,
 )
-from . import forward, vjp
+from . import forward, parallel, vjp
+from .blocks import row_blocks, spans
 from .halves import float_arrays
 from .softmax import LOW_SUM, ROWS, SMALL, exp_rows
 
@@ -24,12 +27,18 @@ def _log_sums(xp, rows):
         return shift[:, 0], np.log(total[:, 0])
     top, logs = np.zeros(n, rows.dtype), np.zeros(n, rows.dtype)
     step = max(1, ROWS // width)
-    buffer = np.empty((min(step, n), width), rows.dtype)
-    for i in range(0, n, step):
-        x = rows[i : i + step]
+    space: dict = {}  # of each thread
+
+    def block(i: int, j: int) -> None:
+        x, me = rows[i:j], get_ident()
+        buffer = space.get(me)
+        if buffer is None:
+            buffer = space[me] = np.empty((min(step, n), width), rows.dtype)
         total, shift = exp_rows(x, buffer[: len(x)], LOW_SUM)
-        np.log(total[:, 0], logs[i : i + step])
-        top[i : i + step] = shift if shift.ndim == 0 else shift[:, 0]
+        np.log(total[:, 0], logs[i:j])
+        top[i:j] = shift if shift.ndim == 0 else shift[:, 0]
+
+    parallel.each(spans(n, step), rows.size, block)
     return top, logs
 
 
@@ -42,10 +51,16 @@ def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, i
     rows = xp.wide(classes_last(self))
     classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
     shares = row_shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
-    out = rows - result1[:, None]
-    out -= result2[:, None]
-    xp.exp(out, out=out)
-    out *= shares[:, None] if shares.ndim else shares
+    out = np.empty(rows.shape, rows.dtype)
+
+    def block(i: int, j: int) -> None:
+        o = out[i:j]
+        np.subtract(rows[i:j], result1[i:j, None], o)
+        o -= result2[i:j, None]
+        np.exp(o, o)
+        o *= shares[i:j, None] if shares.ndim else shares
+
+    parallel.each(row_blocks(*rows.shape), rows.size, block)
     out[xp.arange(len(out)), classes] -= shares
     out = classes_second(out, shape).astype(self.dtype, copy=False)
     return out if out.flags.c_contiguous else xp.ascontiguousarray(out), None, None

@@ -9,8 +9,8 @@ import numpy as np
 from ...operators.kinds import F8
 from ...operators.reduce.moments import MOMENTS, moments_by
 from ...operators.reduce.sums import kept
-from . import forward
-from .blocks import PIECE, row_blocks
+from . import forward, parallel
+from .blocks import PIECE, row_blocks, spans
 from .sums import ADD, LARGE, ones
 
 # Squares of single-precision numbers are exact in double precision, so that the sum of the squares and the sum are
@@ -26,43 +26,48 @@ def _of_rows(x):
         return _of_long_rows(x)
     total, mean = np.empty(rows), np.empty(rows)
     blocks, narrow, one = row_blocks(rows, n), x.dtype.itemsize < 8, ones(n, F8)
-    space = np.empty((blocks[0][1], n))
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
+
+    def block(i: int, j: int) -> None:
+        d = x[i:j].astype(F8, order="C")
         m = mean[i:j] = d.dot(one) / n
         if narrow:
             squares = np.vecdot(d, d)
             left = total[i:j] = squares - n * m * m
             if not (left < SURE * squares).any():
-                continue
+                return
         d -= m[:, None]
         total[i:j] = np.vecdot(d, d)
+
+    parallel.each(blocks, x.size, block)
     return total, mean
 
 
 def _of_long_rows(x):
     rows, n = x.shape
-    total, mean, space = np.empty(rows), np.empty(rows), np.empty(PIECE)
-    narrow, parts = x.dtype.itemsize < 8, [slice(i, i + PIECE) for i in range(0, n, PIECE)]
+    total, mean = np.empty(rows), np.empty(rows)
+    narrow, parts = x.dtype.itemsize < 8, [slice(i, j) for i, j in spans(n)]
 
-    def of(row, p):
-        part = row[p]
-        d = space[: part.size]
-        d[...] = part
-        return d
+    def row(k: int, _: int) -> None:
+        values, space = x[k], np.empty(PIECE)
 
-    for k, row in enumerate(x):
+        def of(p):
+            part = values[p]
+            d = space[: part.size]
+            d[...] = part
+            return d
+
         if narrow:
-            sums = [(d.dot(ones(d.size, F8)), d.dot(d)) for d in (of(row, p) for p in parts)]
+            sums = [(d.dot(ones(d.size, F8)), d.dot(d)) for d in (of(p) for p in parts)]
             whole, squares = (math.fsum(s) for s in zip(*sums, strict=True))
             m = mean[k] = whole / n
             left = total[k] = squares - whole * m
             if not left < SURE * squares:
-                continue
+                return
         else:
-            m = mean[k] = math.fsum([np.add.reduce(row[p]) for p in parts]) / n
-        total[k] = math.fsum([d.dot(d) for d in (of(row, p) - m for p in parts)])
+            m = mean[k] = math.fsum([np.add.reduce(values[p]) for p in parts]) / n
+        total[k] = math.fsum([d.dot(d) for d in (of(p) - m for p in parts)])
+
+    parallel.each(spans(rows, 1), x.size, row)
     return total, mean
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, blocks, scan, select, sums, threads
+from . import accumulate, blocks, parallel, scan, select, sums, threads
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -43,6 +43,7 @@ class NumpyBackend:
         np.matmul
     )  # inside a convolution: a setting of its own on CUDA
     count_threads, limit_threads = staticmethod(threads.count), staticmethod(threads.limit)
+    work_alone = staticmethod(parallel.alone)
     add_up = staticmethod(sums.add_up)
     sum_of_squares = staticmethod(sums.sum_of_squares)
     accumulate = staticmethod(scan.accumulate)

@@ -9,7 +9,7 @@ import numpy as np
 from ...operators.kinds import F8, wide_or_none
 from ...operators.nn.layer_norm import layer_norm_by, rms_norm_by
 from ...operators.nn.normalization import group_norm_by
-from . import forward, vjp
+from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
 from .sums import RUN, column_sums, ones, row_products, row_sums
 
@@ -37,8 +37,11 @@ def _layer_norm_rows(xp, x, weight, bias, eps: float):
     if x.size <= PIECE:
         return out, *_layer_norm_block(x, weight, bias, eps, out)
     mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
-    for i, j in row_blocks(rows, n):
+
+    def block(i: int, j: int) -> None:
         mean[i:j], rstd[i:j] = _layer_norm_block(x[i:j], weight, bias, eps, out[i:j])
+
+    parallel.each(row_blocks(rows, n), x.size, block)
     return out, mean, rstd
 
 
@@ -63,17 +66,19 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     db = np.zeros(n, total) if needs[2] else None
     # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
     w = ones(n, d) if weight is None else weight
-    for i, j in row_blocks(rows, n):
+
+    def block(i: int, j: int) -> tuple:
+        """Writes the gradient of a block; returns what its rows add to those of weight and bias."""
         gb = g[i:j]
         xhat = x[i:j] - mean[i:j]
         xhat *= rstd[i:j]
         product = gb * xhat
-        if dw is not None:
-            dw += column_sums(product)
-        if db is not None:
-            db += column_sums(gb)
+        sums = (
+            column_sums(product) if dw is not None else None,
+            column_sums(gb) if db is not None else None,
+        )
         if dx is None:
-            continue
+            return sums
         slope = row_products(product, w)
         slope /= n
         shift = row_products(gb, w)
@@ -87,6 +92,13 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
             np.multiply(gb, w, o)
             o -= xhat
         o *= rstd[i:j]
+        return sums
+
+    for of_weight, of_bias in parallel.in_order(row_blocks(rows, n), x.size, block):
+        if dw is not None:
+            dw += of_weight
+        if db is not None:
+            db += of_bias
     return dx, dw, db
 
 
@@ -125,10 +137,13 @@ def _group_moments(xp, x, eps: float):
     """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
     n, groups, m = x.shape
     mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
-    for i, j in row_blocks(n, groups * m):
+
+    def block(i: int, j: int) -> None:
         mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
         centred = x[i:j] - mean[i:j, :, None]
         var[i:j] = row_products(centred, centred)
+
+    parallel.each(row_blocks(n, groups * m), x.size, block)
     var /= m
     return mean, 1 / np.sqrt(var + eps)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import forward
+from . import forward, parallel
+from .blocks import spans
 from .halves import float_arrays
 from .sums import MAX, row_products, row_sums
 
@@ -81,8 +82,9 @@ def by_rows(block, dim: int, *arrays):
     if rows <= step:
         block(*flat, out)
     else:
-        for i in range(0, rows, step):
-            block(*[a[i : i + step] for a in flat], out[i : i + step])
+        parallel.each(
+            spans(rows, step), out.size, lambda i, j: block(*[a[i:j] for a in flat], out[i:j])
+        )
     return out.reshape(shape)
 
 

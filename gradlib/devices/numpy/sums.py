@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...op import spreading
 from ...tape import handed
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
@@ -93,6 +94,8 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     size = array.size
     if size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
+    if size >= spreading.LARGE:
+        spreading.met(size)
     if len(dim) in (0, array.ndim) and array.flags.c_contiguous:
         if size <= SHORT:
             return ADD(array, dim or None, None, None, keepdim)

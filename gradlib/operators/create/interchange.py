@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...op import spreading
 from ...op.expose import function
 from ...tape import device as devices
 from ...tape import dtypes, handed
@@ -77,6 +78,7 @@ def from_numpy(ndarray) -> Tensor:
             UserWarning,
             stacklevel=2,
         )
+    spreading.met(ndarray.size)
     return Tensor._make(adopt(ndarray if ndarray.dtype is kind.np else ndarray.view(kind.np)))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ...op import spreading
 from ...op.expose import PUBLIC, function, need_tensor, refuse_recording
 from ...op.plain_numbers import plain_number
 from ...op.vmap import all_entries, before_draw, draws
@@ -78,6 +79,7 @@ def _uniform(rng, shape, d, low=0.0, high=1.0):
         return _uniform(rng, shape, part, low, high) + 1j * _uniform(rng, shape, part, low, high)
     native = d if d in (dtypes.float32.np, dtypes.float64.np) else np.dtype(np.float32)
     values = as_array(rng.random(shape, dtype=native))
+    spreading.met(values.size)
     if (low, high) != (0.0, 1.0):
         values = values * native.type(high - low) + native.type(low)
     return values if native is d else values.astype(d)
@@ -93,6 +95,7 @@ def _normal(rng, shape, d):
         )
     native = d if d in (dtypes.float32.np, dtypes.float64.np) else np.dtype(np.float32)
     values = as_array(rng.standard_normal(shape, dtype=native))
+    spreading.met(values.size)
     return values if native is d else values.astype(d)
 
 

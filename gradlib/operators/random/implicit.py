@@ -111,7 +111,7 @@ def _beta_slope(xp, x, a, total):
 
 gamma_slope_op = declare(
     "standard_gamma_slope", floating(lambda xp, self, output: _gamma_slope(xp, self, output)),
-    public="_standard_gamma_grad", elementwise=True, promote="float", complex=False, numbers="none",
+    public="_standard_gamma_grad", elementwise=True, pieces=False, promote="float", complex=False, numbers="none",
     self=missing("_standard_gamma_grad"), output=missing("_standard_gamma_grad"),
     samples=lambda t: [
         (t(3, 4, low=0.5, high=2, requires_grad=False), t(3, 4, low=0.5, high=2, requires_grad=False)),
@@ -120,7 +120,7 @@ gamma_slope_op = declare(
 )  # fmt: skip
 beta_slope_op = declare(
     "dirichlet_slope", floating(lambda xp, x, alpha, total: _beta_slope(xp, x, alpha, total)),
-    public="_dirichlet_grad", elementwise=True, promote="float", complex=False, numbers="none",
+    public="_dirichlet_grad", elementwise=True, pieces=False, promote="float", complex=False, numbers="none",
     x=missing("_dirichlet_grad"), alpha=missing("_dirichlet_grad"), total=missing("_dirichlet_grad"),
     samples=lambda t: [
         tuple([t(3, 4, low=low, high=low + 0.5, requires_grad=False) for low in (0.2, 0.5, 2)]),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .... import random as gradlib_random
+from ....tape.arrays import backend_for
 from ....tape.generator import Generator, set_thread_generator
 from . import info, transport
 from .errors import WorkerError
@@ -132,6 +133,7 @@ def process_main(job: Job, number: int, tasks: Any, answers: Any, inherited: lis
     info.process_info = info.WorkerInfo(number, job.num_workers, seed, job.dataset)
     random.seed(seed)
     gradlib_random.manual_seed(seed % 2**64)
+    backend_for("cpu").work_alone(process=True)
     np.random.seed(np.random.SeedSequence([job.base_seed, number]).generate_state(4))
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     worker = Worker(
@@ -175,5 +177,6 @@ def thread_main(job: Job, number: int, inbox: Any, outbox: Any) -> None:
     seed = (job.base_seed + number) % 2**64
     info.thread.info = info.WorkerInfo(number, job.num_workers, seed, job.dataset)
     set_thread_generator(Generator().manual_seed(seed))
+    backend_for("cpu").work_alone()
     worker = Worker(job, number, "thread", inbox.get, lambda answer: outbox.put((number, answer)))
     worker.run()
