@@ -172,6 +172,12 @@ LARGE["sparse_mm"] = lambda t: [
     (t(500), t(400, 30), transposed(scattered(400, 300, 500))),
     (t(500), t(400, 1), scattered(300, 400, 500, coalesced=False)),
 ]
+# where oneMKL is found
+LARGE["erf"] = LARGE["erfc"] = lambda t: [(t(200, 400),), (t(20000, low=-30.0, high=30.0),)]
+LARGE["gelu"] = lambda t: [(t(200, 400), a) for a in ("none", "tanh")]
+LARGE["gelu_grad"] = lambda t: [
+    (t(200, 400), t(200, 400, low=-20.0, high=20.0), a) for a in ("none", "tanh")
+]
 LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 

@@ -239,24 +239,28 @@ def address(array: Any) -> int:
 
 
 def fits(x: Any) -> bool:
-    """Whether MKL takes this array: many float32 or float64 numbers without gaps."""
-    flags = x.flags
+    """Whether MKL is for this array: many float32 or float64 numbers, and the choice may be one by time."""
     return (
         SMALL < x.size <= MOST
         and (x.dtype is F4 or x.dtype is F8)
-        and (flags.c_contiguous or flags.f_contiguous)
-        and flags.aligned
+        and not switches.deterministic
     )
 
 
+def dense(x: Any) -> Any:
+    """`x`, or a copy of it without gaps in the same order of strides."""
+    flags = x.flags
+    return x if (flags.c_contiguous or flags.f_contiguous) and flags.aligned else x.copy(order="K")
+
+
 def run(function: Callable, x: Any, out: Any) -> Any:
-    """MKL's `function` of `x`, which `fits`, in `out`: as large, laid out alike, apart from `x` or the same."""
+    """MKL's `function` of `x`, which is dense, in `out`: laid out alike, apart from `x` or the same."""
     function(x.size, address(x), address(out), MODE)
     return out
 
 
 def quicker(name: str, ufunc: Any) -> Any:
-    """NumPy's `ufunc` itself where there is no MKL, or none of its functions; else one that leaves large arrays to MKL."""
+    """NumPy's `ufunc` itself where MKL is not found, or lacks the function; else one that leaves large arrays to MKL."""
     if name not in FUNCTIONS or path() is None:
         return ufunc
 
@@ -265,10 +269,11 @@ def quicker(name: str, ufunc: Any) -> Any:
             large = x.size > SMALL
         except AttributeError:  # a number
             large = False
-        if large and not kwargs and casting == "same_kind" and fits(x) and not switches.deterministic:
+        if large and not kwargs and casting == "same_kind" and fits(x):
             function = chosen(name, x.dtype)
             if function is not None:
                 if out is None:
+                    x = dense(x)
                     return run(function, x, np.empty_like(x))
                 if _can_take(out, x):
                     return run(function, x, out)
@@ -279,11 +284,15 @@ def quicker(name: str, ufunc: Any) -> Any:
 
 
 def _can_take(out: Any, x: Any) -> bool:
-    """Whether MKL may write its results into `out`."""
+    """Whether MKL may write its results for `x` into `out`."""
+    flags = x.flags
+    if not ((flags.c_contiguous or flags.f_contiguous) and flags.aligned):
+        return False
+    if not out.flags.writeable or not out.flags.aligned:
+        return False
     if out is x:
-        return x.flags.writeable
-    same = out.dtype is x.dtype and out.shape == x.shape and out.strides == x.strides
-    if not same or not out.flags.writeable or not out.flags.aligned:
+        return True
+    if out.dtype is not x.dtype or out.shape != x.shape or out.strides != x.strides:
         return False
     return not 0 < abs(address(out) - address(x)) < x.nbytes
 

@@ -8,23 +8,33 @@ import numpy as np
 
 from ...operators.elementwise.activation import NORMAL, ROOT_HALF
 from ...operators.kinds import is_half
-from ...tape.switches import switches
 from . import forward, mkl
 from .blocks import PIECE
 
 LEAST = -87.0  # MKL takes long for smaller arguments of exp, whose results are small numbers or 0
 
 
-def _function(name: str, x: Any, *others: Any) -> Any:
-    """MKL's function for `x`, or None where it does not take that; `others` have to be laid out in the same way."""
-    if x.size <= mkl.SMALL or switches.deterministic or not mkl.fits(x):
-        return None
-    if not x.flags.c_contiguous:
-        return None
+def _function(name: str, x: Any) -> Any:
+    """MKL's function for `x`, or None where it is not for that."""
+    return mkl.bare(name, x.dtype) if mkl.fits(x) else None
+
+
+def _pieces(x: Any, *others: Any) -> Any:
+    """The result, laid out as `x`; and pieces of `x`, of other arrays of its shape and dtype, and of the result.
+
+    They are flat and without gaps, and what is made of them stays in the cache.
+    """
+    x = mkl.dense(x)
+    out = np.empty_like(x)
+    flat = [x.ravel("K")]
     for o in others:
-        if o.dtype is not x.dtype or o.shape != x.shape or not o.flags.c_contiguous:
-            return None
-    return mkl.bare(name, x.dtype)
+        if o.strides != x.strides:
+            alike = np.empty_like(x)
+            alike[...] = o
+            o = alike
+        flat.append(o.ravel("K"))
+    flat.append(out.ravel("K"))
+    return out, ([a[i : i + PIECE] for a in flat] for i in range(0, x.size, PIECE))
 
 
 def _whole(name: str) -> Any:
@@ -32,19 +42,16 @@ def _whole(name: str) -> Any:
 
     def overlay(xp, self):
         function = _function(name, self)
-        return NotImplemented if function is None else mkl.run(function, self, np.empty_like(self))
+        if function is None:
+            return NotImplemented
+        x = mkl.dense(self)
+        return mkl.run(function, x, np.empty_like(x))
 
     return overlay
 
 
 forward("erf")(_whole("Erf"))
 forward("erfc")(_whole("Erfc"))
-
-
-def _pieces(*arrays: Any) -> Any:
-    """The same pieces of contiguous arrays, flat: what is made of them stays in the cache."""
-    flat = [a.reshape(-1) for a in arrays]
-    return ([a[i : i + PIECE] for a in flat] for i in range(0, flat[0].size, PIECE))
 
 
 @forward("gelu")
@@ -58,8 +65,8 @@ def gelu(xp, self, *, approximate):
     erf = _function("Erf", self)
     if erf is None:
         return NotImplemented
-    out = np.empty_like(self)
-    for x, y in _pieces(self, out):
+    out, pieces = _pieces(self)
+    for x, y in pieces:
         np.multiply(x, ROOT_HALF, y)
         mkl.run(erf, y, y)
         y += 1
@@ -71,17 +78,16 @@ def gelu(xp, self, *, approximate):
 @forward("gelu_grad")
 def gelu_grad(xp, grad, self, *, approximate):
     """The gradient times the normal distribution function of x, plus x times its density."""
-    if approximate != "none":
+    if approximate != "none" or grad.dtype != self.dtype or grad.shape != self.shape:
         return NotImplemented
-    if is_half(self) and is_half(grad) and self.size > mkl.SMALL:
+    if is_half(self) and self.size > mkl.SMALL:
         out = gelu_grad(xp, xp.wide(grad), xp.wide(self), approximate=approximate)
         return out if out is NotImplemented else out.astype(self.dtype)
-    erf = _function("Erf", self, grad)
-    exp = _function("Exp", self)
+    erf, exp = _function("Erf", self), _function("Exp", self)
     if erf is None or exp is None:
         return NotImplemented
-    out = np.empty_like(self)
-    for x, g, y in _pieces(self, grad, out):
+    out, pieces = _pieces(self, grad)
+    for x, g, y in pieces:
         np.multiply(x, ROOT_HALF, y)
         slope = y * y
         np.negative(slope, slope)
