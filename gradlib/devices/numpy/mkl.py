@@ -2,12 +2,12 @@
 
 One library, ``libmkl_rt``, is looked for when a function that it has is first asked for, and loaded by the first call
 with a large array. It computes where it is the quicker one: each function is timed beside NumPy's, once for each
-machine, and the outcome is kept in the user's cache. Where there is no library, or it cannot be loaded, nothing changes.
+machine, and the outcome is kept in the user's cache. Without a library that can be loaded nothing changes.
 
 - Accuracy: mode HA, errors below 1 unit in the last place; small numbers are kept, special values are NumPy's.
 - Threads: MKL is told to compute in the thread that calls it, so it adds none to those of NumPy's OpenBLAS, which
   `set_num_threads` counts. An MKL that the process had loaded before is left as it is.
-- After ``use_deterministic_algorithms(True)`` NumPy computes everything that it can: the choice by time is another one on
+- After ``use_deterministic_algorithms(True)`` NumPy computes everything that it can: a choice by time is another one on
   another machine.
 
 ``GRADLIB_MKL=0`` in the environment switches it off; a path there names the library.
@@ -38,7 +38,10 @@ MOST = (1 << 31) - 1  # elements of one call
 GAIN, LOSS = 0.9, 1.5
 # VML_HA | VML_FTZDAZ_OFF | VML_ERRMODE_IGNORE, given to every call: what is set otherwise holds for one thread
 MODE = 0x2 | 0x140000 | 0x100
-SEQUENTIAL, LP64 = 1, 0  # MKL_THREADING_SEQUENTIAL, MKL_INTERFACE_LP64: ours are called by 64-bit names anyway
+SEQUENTIAL, LP64 = (
+    1,
+    0,
+)  # MKL_THREADING_SEQUENTIAL, MKL_INTERFACE_LP64: ours are called by 64-bit names anyway
 
 # NumPy's name of a function and MKL's; what else NumPy has, such as sqrt, it computes as fast
 FUNCTIONS = {
@@ -50,6 +53,9 @@ _FILES = {
     "win32": ("mkl_rt.3.dll", "mkl_rt.2.dll"),
     "darwin": ("libmkl_rt.3.dylib", "libmkl_rt.2.dylib", "libmkl_rt.dylib"),
 }
+_NEEDED = (
+    "vmsExp_64", "vmdExp_64", "MKL_Get_Version_String", "MKL_Set_Threading_Layer", "MKL_Set_Interface_Layer",
+)  # fmt: skip
 _LOCK = threading.RLock()
 _chosen: dict[tuple[str, np.dtype], Any] = {}
 
@@ -93,12 +99,13 @@ def library() -> Any:
         already = _is_loaded(file)
         try:
             found = ctypes.CDLL(file)
-            if not already:  # otherwise it is another package's, which has set it up as that needs it
-                found.MKL_Set_Threading_Layer(SEQUENTIAL)
-                found.MKL_Set_Interface_Layer(LP64)
-            found.vmsExp_64, found.MKL_Get_Version_String  # noqa: B018  (older ones lack the 64-bit names)
-        except (OSError, AttributeError):
+        except OSError:
             return None
+        if not all([hasattr(found, name) for name in _NEEDED]):
+            return None  # before 2023, or something else
+        if not already:  # otherwise it is another package's, which has set it up as that needs it
+            found.MKL_Set_Threading_Layer(SEQUENTIAL)
+            found.MKL_Set_Interface_Layer(LP64)
         return found
 
 
@@ -124,7 +131,7 @@ def version() -> str:
 
 @cache
 def bare(name: str, dtype: np.dtype) -> Callable | None:
-    """MKL's function ``(n, argument, result, mode)`` for addresses of contiguous float32 or float64 numbers, or None."""
+    """MKL's function ``(n, argument, result, mode)`` for addresses of dense float32 or float64 numbers, or None."""
     letter = "s" if dtype is F4 else "d"
     found = getattr(library(), f"vm{letter}{name}_64", None)
     if found is not None:
@@ -169,7 +176,9 @@ def _compare(name: str, dtype: np.dtype, function: Callable) -> bool:
     x = np.linspace(0.1, 0.9, SMALL, dtype=dtype)
     if name == "arccosh":
         x += 1
-    extreme = x.copy()  # as in masked softmax, or logarithms of what is not positive: MKL computes them one by one
+    extreme = (
+        x.copy()
+    )  # as in masked softmax, or logarithms of what is not positive: MKL computes them one by one
     extreme[1::2] = np.resize([-np.inf, -1000.0, -95.0, 0.0, -1.0, 1e5, np.nan], SMALL // 2)
     ufunc = getattr(np, name)
     return _ratio(function, ufunc, x) <= GAIN and _ratio(function, ufunc, extreme) <= LOSS
@@ -204,7 +213,9 @@ def _key() -> str:
 def _processor() -> str:
     try:
         with open("/proc/cpuinfo") as file:
-            lines = dict([part.strip() for part in line.split(":", 1)] for line in file if ":" in line)
+            lines = dict(
+                [part.strip() for part in line.split(":", 1)] for line in file if ":" in line
+            )
         return " ".join([lines.get(k, "") for k in ("model name", "cpu family", "model")])
     except OSError:
         return platform.processor()
@@ -241,9 +252,7 @@ def address(array: Any) -> int:
 def fits(x: Any) -> bool:
     """Whether MKL is for this array: many float32 or float64 numbers, and the choice may be one by time."""
     return (
-        SMALL < x.size <= MOST
-        and (x.dtype is F4 or x.dtype is F8)
-        and not switches.deterministic
+        SMALL < x.size <= MOST and (x.dtype is F4 or x.dtype is F8) and not switches.deterministic
     )
 
 
@@ -260,7 +269,7 @@ def run(function: Callable, x: Any, out: Any) -> Any:
 
 
 def quicker(name: str, ufunc: Any) -> Any:
-    """NumPy's `ufunc` itself where MKL is not found, or lacks the function; else one that leaves large arrays to MKL."""
+    """NumPy's `ufunc` itself where MKL is not found, or lacks it; else a function that leaves large arrays to MKL."""
     if name not in FUNCTIONS or path() is None:
         return ufunc
 

@@ -70,8 +70,8 @@ def gelu(xp, self, *, approximate):
         np.multiply(x, ROOT_HALF, y)
         mkl.run(erf, y, y)
         y += 1
+        y *= 0.5  # before the product, which could overflow
         y *= x
-        y *= 0.5
     return out
 
 
