@@ -7,6 +7,7 @@ import platform
 
 import numpy as np
 
+from .devices.numpy import mkl
 from .tape.settings import get_num_interop_threads, get_num_threads
 from .version import __version__
 
@@ -17,17 +18,19 @@ def show() -> str:
     """What computes here: versions, the BLAS of NumPy, and PyTorch's words for what there is not.
 
     Example:
-        >>> "USE_MKL=OFF" in gradlib.__config__.show()
+        >>> "USE_MKL=" in gradlib.__config__.show()  # ON: oneMKL is loaded, and computes what a line above names
         True
     """
     blas = np.show_config(mode="dicts") or {}
     name = blas.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
+    found = mkl.report()
     return (
         f"gradlib {__version__} with:\n"
         f"  - Python {platform.python_version()}\n"
         f"  - NumPy {np.__version__}, BLAS of it: {name}\n"
-        "  - Build settings: USE_CUDA=0, USE_CUDNN=OFF, USE_MKL=OFF, USE_MKLDNN=OFF, USE_MPI=OFF, USE_NCCL=OFF, "
-        "USE_OPENMP=OFF, USE_ROCM=OFF, \n"
+        f"{f'  - {found}' + chr(10) if found else ''}"
+        f"  - Build settings: USE_CUDA=0, USE_CUDNN=OFF, USE_MKL={'ON' if found else 'OFF'}, USE_MKLDNN=OFF, "
+        "USE_MPI=OFF, USE_NCCL=OFF, USE_OPENMP=OFF, USE_ROCM=OFF, \n"
     )
 
 

@@ -57,8 +57,17 @@ def test_dependencies_are_imported():
 
 
 def test_every_extra_is_known_here():
-    # devices, what tests need, and an MPI, which is a library and no package to import
-    others = {"cuda12", "cuda13", "test", "cupy-on-cpu", "cupy13-on-cpu", "dev", "distributed"}
+    # devices, what tests need; an MPI and an MKL, which are libraries and no packages to import
+    others = {
+        "cuda12",
+        "cuda13",
+        "test",
+        "cupy-on-cpu",
+        "cupy13-on-cpu",
+        "dev",
+        "distributed",
+        "mkl",
+    }
     assert set(EXTRAS) == others | set(USERS)
 
 

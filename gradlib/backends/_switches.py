@@ -13,6 +13,7 @@ from typing import Any
 
 from .._refused import find
 from ..devices.cuda import precision
+from ..devices.numpy import mkl
 
 
 class Switches(ModuleType):
@@ -104,7 +105,12 @@ CONTENT: dict[str, tuple] = {
         {"enabled": True, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"},
         {"is_available": _no},
     ),
-    "mkl": ("MKL is used only if NumPy uses it.", {}, {"is_available": _no}),
+    "mkl": (
+        "Intel's oneMKL, which the extra `mkl` installs, computes functions of large CPU arrays where it is "
+        "quicker than NumPy; `gradlib.__config__.show()` names them. GRADLIB_MKL=0 in the environment switches it off.",
+        {},
+        {"is_available": lambda: mkl.library() is not None},
+    ),
     "openmp": ("OpenMP is not used.", {}, {"is_available": _no}),
     "mps": (
         "There are no Apple GPUs here.",

@@ -46,6 +46,7 @@ from . import vmap as batched
 
 _F4, _F8 = dtypes.float32.np, dtypes.float64.np
 _BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
+_cpu_functions: dict[str, Any] = {}  # those of the backend of CPU arrays
 
 
 class CopySlices(VariadicNode):
@@ -373,7 +374,7 @@ def _quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
             return False
         arrays.append(value)
     try:
-        function = getattr(np, op.ufunc)
+        function = _cpu_functions.get(op.ufunc) or _cpu_function(array, op.ufunc)
         if (
             spreading.begun
             and array.size >= spreading.LARGE
@@ -387,6 +388,11 @@ def _quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
     except TypeError:  # refused by the ufunc: the general way raises the error
         return False
     return True
+
+
+def _cpu_function(array: np.ndarray, name: str) -> Any:
+    found = _cpu_functions[name] = getattr(kernels_of(array), name)
+    return found
 
 
 def _quick_formula(op, tensor: Tensor, others: tuple, attrs: tuple, bits: int) -> bool:

@@ -296,7 +296,7 @@ def test_switches_have_pytorchs_names():
     assert cudnn.enabled and not cudnn.deterministic
     cudnn.benchmark = False
     assert not cudnn.is_available() and cudnn.version() is None
-    for name in ("mkldnn", "mkl", "openmp", "mps"):
+    for name in ("mkldnn", "openmp", "mps"):
         assert not getattr(torch.backends, name).is_available()
     with pytest.raises(AttributeError, match="no setting 'benchmrk'"):
         cudnn.benchmrk = True

@@ -45,6 +45,9 @@ def test_gelu_known_values_and_large_arrays_in_pieces():
     exact = 0.5 * wide * (1 + np.vectorize(math.erf)(wide / math.sqrt(2)))
     np.testing.assert_allclose(F.gelu(x).numpy(), exact, atol=3e-7)
     np.testing.assert_allclose(F.gelu(x.double()).numpy(), exact, atol=1e-15)
+    for dtype in (gl.float32, gl.float64):
+        top = gl.finfo(dtype).max
+        assert F.gelu(gl.tensor([top, -top], dtype=dtype)).tolist() == [top, 0]
     strided = gl.stack([x, x])[:, ::2]
     np.testing.assert_array_equal(F.gelu(strided).numpy()[0], F.gelu(x).numpy()[::2])
 

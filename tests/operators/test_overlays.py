@@ -182,6 +182,12 @@ LARGE["linalg_solve_triangular"] = lambda t: [
     (well_conditioned(t, 3, 40), t(40, 5), True, False),
     (well_conditioned(t, 1, 60), t(2, 60, 1), False, False),
 ]
+# where oneMKL is found
+LARGE["erf"] = LARGE["erfc"] = lambda t: [(t(200, 400),), (t(20000, low=-30.0, high=30.0),)]
+LARGE["gelu"] = lambda t: [(t(200, 400), a) for a in ("none", "tanh")]
+LARGE["gelu_grad"] = lambda t: [
+    (t(200, 400), t(200, 400, low=-20.0, high=20.0), a) for a in ("none", "tanh")
+]
 LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from ...op.overlays import on
+from . import mkl
 
 MODULES = (
     "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "lapack", "moments", "norm", "pool",
@@ -13,5 +14,5 @@ forward, vjp = on("numpy")
 
 def load() -> None:
     """Import every module, which registers its overlays."""
-    for name in MODULES:
+    for name in (*MODULES, *(["mkl_kernels"] if mkl.path() else [])):
         import_module(f"{__name__}.{name}")

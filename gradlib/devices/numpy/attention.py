@@ -9,6 +9,7 @@ import numpy as np
 from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
 from . import forward, vjp
+from .namespace import backend
 from .sums import MAX, ones
 
 ROWS = 64  # queries of a tile: matrices of this size BLAS multiplies as they lie, without packing
@@ -146,9 +147,9 @@ def _mix(s, v, out, total) -> None:
 
 def _exp(s, lse, masked: bool):
     """exp(s) in place, of modest scores; returns the sums of rows, and their logarithms in `lse`."""
-    np.exp(s, s)
+    backend.exp(s, s)
     total = s.dot(ones(s.shape[-1], s.dtype))
-    np.log(total, lse)
+    backend.log(total, lse)
     return total
 
 
@@ -193,7 +194,7 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
             first = j == length
             p = np.matmul(qs[part][..., i:j, :], k1[part][..., :n])
             _mask_tile(p, own, i, j, is_causal)
-            np.exp(p, p)
+            backend.exp(p, p)
             if dv is not None:
                 _accumulate(dv[part], p, g[part][..., i:j, :], first)
             if not slopes:

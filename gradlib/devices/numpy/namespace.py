@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, blocks, parallel, scan, select, sums, threads
+from . import accumulate, blocks, mkl, parallel, scan, select, sums, threads
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -53,7 +53,7 @@ class NumpyBackend:
     nonzero = _of_numbers(np.nonzero)
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(np, name)
+        value = mkl.quicker(name, getattr(np, name))
         self.__dict__[name] = value
         return value
 

@@ -9,6 +9,7 @@ import numpy as np
 from . import forward, parallel
 from .blocks import spans
 from .halves import float_arrays
+from .namespace import backend
 from .sums import MAX, row_products, row_sums
 
 ROWS = 1 << 15  # elements of a block of rows
@@ -26,7 +27,7 @@ def exp_rows(x, out, exact: float):
     if x.size > SMALL:
         shift = MAX(x, None)
         np.subtract(x, shift, out)
-        np.exp(out, out)
+        backend.exp(out, out)
         total = row_sums(out)
         shared = np.minimum.reduce(total) > exact
     else:
@@ -34,7 +35,7 @@ def exp_rows(x, out, exact: float):
     if not shared:
         shift = MAX(x, 1, None, None, True)
         np.subtract(x, shift, out)
-        np.exp(out, out)
+        backend.exp(out, out)
         total = row_sums(out)
     return total[:, None], shift
 
@@ -47,7 +48,7 @@ def _softmax_block(x, out):
 def _log_softmax_block(x, out):
     total, shift = exp_rows(x, out, LOW_SUM)
     np.subtract(x, shift, out)
-    out -= np.log(total, total)
+    out -= backend.log(total, total)
 
 
 def _softmax_grad_block(g, y, out):
@@ -58,7 +59,7 @@ def _softmax_grad_block(g, y, out):
 
 def _log_softmax_grad_block(g, y, out):
     total = row_sums(g)[:, None]
-    np.exp(y, out)
+    backend.exp(y, out)
     out *= total
     np.subtract(g, out, out)
 

@@ -62,8 +62,8 @@ def _gelu_exact(xp, x):
         out *= h
         return out
     out = special.erf_kernel(xp, x * ROOT_HALF) + 1
+    out *= 0.5  # before the product, which could overflow
     out *= x
-    out *= 0.5
     return out
 
 
