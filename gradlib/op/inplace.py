@@ -309,23 +309,32 @@ def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
     return tensor
 
 
-def inplace_scaled(op, tensor: Tensor, other: Any, factor: float) -> Tensor | None:
-    """``inplace(op, tensor, (factor * other,))`` where `_quick` would do; None elsewhere, with nothing written."""
-    array: Any = tensor._array
+def inplace_scaled(op, tensor: Tensor, other: Any, factor: float | None) -> Tensor | None:
+    """``inplace(op, tensor, (factor * other,))`` where `_quick` would do; None elsewhere, with nothing written.
+
+    factor: None for 1. An update of this kind is most of a training loop written by hand, so it has a way of its own.
+    """
+    array: Any = getattr(tensor, "_array", None)
     value: Any = getattr(other, "_array", None)
     bits = state.bits if shared.active else 0
     if (
-        bits > NO_GRAD
-        or value.__class__ is not np.ndarray
+        value.__class__ is not np.ndarray
+        or array.__class__ is not np.ndarray
+        or op.ufunc is None
+        or bits > NO_GRAD
         or value.shape != array.shape
         or value.dtype is not array.dtype
         or (other._rg and not bits)
         or not _writable(op, tensor, bits)
     ):
         return None
-    if other is not tensor and in_the_way(op, tensor, other):
-        raise RuntimeError(errors.PARTIAL_OVERLAP)
-    getattr(np, op.ufunc)(array, value * factor, array)
+    if factor is not None:
+        if other is not tensor and in_the_way(op, tensor, other):
+            raise RuntimeError(errors.PARTIAL_OVERLAP)
+        value = value * factor
+    elif (other is tensor or other._ver is tensor._ver) and in_the_way(op, tensor, other):
+        return None
+    getattr(np, op.ufunc)(array, value, array)
     frame = source.user_frame(sys._getframe(1))
     bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
     return tensor

@@ -37,7 +37,7 @@ def test_lu(shape, kind):
 @pytest.mark.parametrize("unitriangular", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize(
-    "batch, right", [((), (30, 4)), ((3,), (30, 4)), ((), (2, 30, 1)), ((3, 1), (2, 30, 2))]
+    ("batch", "right"), [((), (30, 4)), ((3,), (30, 4)), ((), (2, 30, 1)), ((3, 1), (2, 30, 2))]
 )
 def test_triangular(batch, right, upper, unitriangular, kind):
     A, B = normal(*batch, 30, 30, kind=kind) / 30 + gl.eye(30), normal(*right, kind=kind)

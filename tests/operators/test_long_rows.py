@@ -150,3 +150,20 @@ def test_gradient_of_cumprod_with_extreme_factors():
     wide = torch.tensor(values, dtype=torch.float64, requires_grad=True)
     wide.cumprod(0).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), wide.grad.float().numpy())
+
+
+@pytest.mark.parametrize("order", ["as drawn", "rising", "falling"])
+@pytest.mark.parametrize("scale", [1, 100, 3000])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_gradient_of_logcumsumexp_of_numbers_of_any_size(dim, scale, order):
+    """By running sums of exponentials in double precision, where none leaves its range."""
+    random = np.random.default_rng(4)
+    x = random.normal(size=(60, 60)).astype("f4") * scale
+    if order != "as drawn":
+        x = np.sort(x, dim) * (1 if order == "rising" else -1)
+    g, found = random.normal(size=x.shape).astype("f4"), []
+    for kind in ("f4", "f8"):
+        t = torch.from_numpy(x.astype(kind)).requires_grad_()
+        weights = torch.from_numpy(g.astype(kind))
+        found.append(torch.autograd.grad(t.logcumsumexp(dim), t, weights)[0].numpy())
+    np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-5)

@@ -606,6 +606,8 @@ for _name, _fn, _op in (
             if isinstance(other, Tensor) and other is not self and in_the_way(op, self, other):
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
             other = times_alpha(_name, self, other, alpha)
+        elif rounding_mode is None and (done := inplace_scaled(op, self, other, None)) is not None:
+            return done
         return inplace(op, self, (other,))
 
     _in_place.__name__ = _in_place.__qualname__ = _name + "_"

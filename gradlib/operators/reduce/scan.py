@@ -168,6 +168,28 @@ def log_weight(F, part, total):
     return F.exp(part - F.where(none, 0, total)).conjugate()
 
 
+def _logcumsumexp_quotient(xp, g, x, dim: int):
+    """The gradient of logcumsumexp by running sums of exp(x); None where one of them is too small, or not a number.
+
+    g, x: arrays of double precision that hold single-precision numbers. With S the running sums of exp(x), the
+    gradient is exp(x) times the sums of g / S from each place to the end.
+    """
+    if xp.waits:  # for a look at its numbers
+        return None
+    shifted = x - x.max(dim, keepdims=True)
+    if not np.isfinite(shifted).all():
+        return None
+    terms = np.exp(shifted)
+    sums = xp.accumulate("add", terms, dim)
+    if not sums.min() > SMALLEST:
+        return None
+    np.divide(g, sums, sums)
+    flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
+    xp.accumulate("add", sums[flip], dim, out[flip])
+    out *= terms
+    return out if np.isfinite(out).all() else None
+
+
 @formula_function()
 def logcumsumexp_gradient(F, g, x, dim):
     """The gradient of logcumsumexp: every factor is a share of a sum, so nothing overflows."""
@@ -175,7 +197,11 @@ def logcumsumexp_gradient(F, g, x, dim):
         return g
     wider = _wider(x, dim)
     if wider is not None:
-        return logcumsumexp_gradient(F, g.astype(wider), x.astype(wider), dim).astype(x.dtype)
+        g, wide = g.astype(wider), x.astype(wider)
+        found = _logcumsumexp_quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
+        if found is None:
+            found = logcumsumexp_gradient(F, g, wide, dim)
+        return found.astype(x.dtype)
     for state, step in reversed(_steps(F, x, dim, lambda early, late: F.logaddexp(early, late))):
         n = state.shape[dim]
         early, late = F.slice(state, dim, 0, n - step, 1), F.slice(state, dim, step, n, 1)
