@@ -143,6 +143,8 @@ class Gamma(ExponentialFamily):
         return value
 
     def log_prob(self, value: Tensor) -> Tensor:
+        if not isinstance(value, Tensor):  # numbers, too, as in PyTorch: here alone
+            value = ops.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         if self._validate_args:
             self._validate_sample(value)
         a, rate = self.concentration, self.rate

@@ -38,6 +38,7 @@ OPS = {
     "unsqueeze": lambda t, s, d: s.unsqueeze(0),
     "softmax": lambda t, s, d: t.sparse.softmax(s, 1),
     "log_softmax": lambda t, s, d: t.sparse.log_softmax(s, 0),
+    "narrow_copy": lambda t, s, d: s.narrow_copy(1, 1, 2),
     "bmm": lambda t, s, d: t.bmm(t.stack([s, s]).coalesce(), t.stack([d, d * 2])),
     "sum 0 kept": lambda t, s, d: s.sum(0, keepdim=True),
     "round": lambda t, s, d: (s * 1.7).round(),
@@ -46,6 +47,7 @@ OPS = {
 }
 # PyTorch has no gradient of these for sparse tensors, or (mm) a dense one: tests/sparse compares those with dense ops
 FORWARD_ALONE = {
+    "narrow_copy",
     "bmm",
     "sum 0 kept",
     "round",

@@ -128,6 +128,11 @@ def _slice(self: Tensor, dim: int, start: Any, end: Any, step: int) -> Tensor:
     return selected(self, dim, wrap(xp.asarray(list(wanted), dtype=sparse.INT64)))
 
 
+@rule("narrow_copy")
+def _narrow_copy(self: Tensor, dim: int, start: int, end: int) -> Tensor:
+    return _slice(self, dim, start, end, 1)
+
+
 @rule("unsqueeze")
 def _unsqueeze(self: Tensor, dim: int) -> Tensor:
     pattern, values = parts(self)
