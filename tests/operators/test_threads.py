@@ -158,6 +158,8 @@ def layers() -> dict:
         "chain": lambda: graph((flat * 2.5 + other).tanh() * flat.sigmoid() / (1 + other.exp()), flat),
         "out": lambda: [gl.add(flat.detach(), other, out=gl.empty(N)), gl.empty(N).copy_(other)],
         "inplace": lambda: [other.clone().mul_(other).add_(other, alpha=0.5).sigmoid_().sub_(other[3])],
+        "casts": lambda: [other.double(), other.to(gl.bfloat16), other.half().float(), other.bool()],
+        "relu": lambda: graph(F.relu(flat), flat),
         "whole": lambda: [(other * 1000).to(gl.int64) + 7, other > 0.5, other.isnan()],
     }  # fmt: skip
 

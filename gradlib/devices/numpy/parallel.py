@@ -92,9 +92,12 @@ class _Crew:
                     made = threading.Thread(
                         target=_serve, args=(self.jobs,), name=name, daemon=True
                     )
-                    made.start()
+                    try:
+                        made.start()
+                    except RuntimeError:  # the interpreter ends, or the system has no more
+                        break
                     self.members.append(made)
-        for _ in range(n):
+        for _ in range(min(n, len(self.members))):
             self.jobs.put(job)
 
     def dismiss(self) -> None:
@@ -123,7 +126,8 @@ def _forget() -> None:
     threads.forget()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 atexit.register(lambda: _crew.dismiss())
 
 
