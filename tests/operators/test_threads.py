@@ -169,6 +169,15 @@ def test_functions_on_large_tensors(name):
     same_for_all(layers()[name])
 
 
+@pytest.mark.parametrize("dtype", [gl.float32, gl.float64], ids=str)
+@pytest.mark.parametrize("width", [33, 64, 600, 1000, 1024, 2048, 3001])
+def test_sums_of_rows(width, dtype):
+    rows = spreading.LARGE // width + 13
+    values = np.random.default_rng(width).standard_normal((rows, width))
+    x = gl.from_numpy(values).to(dtype)
+    same_for_all(lambda: [x.sum(1), x.mean(-1, keepdim=True), x.sum(), x.sum(0), x.t().sum(0)])
+
+
 def test_a_number_of_the_memory_that_is_written():
     for n in (1, 4):
         gl.set_num_threads(n)

@@ -175,6 +175,13 @@ def run(count: int, piece: Callable[[int], Any]) -> None:
         raise job.errors[min(job.errors)]
 
 
+def one(function: Callable, *args: Any) -> Any:
+    """``function(*args)`` with one thread for linear algebra, so that its sums are those of one thread."""
+    found: list[Any] = []
+    run(1, lambda _: found.append(function(*args)))
+    return found[0]
+
+
 def each(spans: list[tuple[int, int]], size: int, piece: Callable[[int, int], Any]) -> None:
     """``piece(start, stop)`` for all spans of something of `size` elements: on several threads if that is large."""
     if size < SHARED:
