@@ -158,6 +158,8 @@ def layers() -> dict:
         "chain": lambda: graph((flat * 2.5 + other).tanh() * flat.sigmoid() / (1 + other.exp()), flat),
         "out": lambda: [gl.add(flat.detach(), other, out=gl.empty(N)), gl.empty(N).copy_(other)],
         "inplace": lambda: [other.clone().mul_(other).add_(other, alpha=0.5).sigmoid_().sub_(other[3])],
+        "casts": lambda: [other.double(), other.to(gl.bfloat16), other.half().float(), other.bool()],
+        "relu": lambda: graph(F.relu(flat), flat),
         "whole": lambda: [(other * 1000).to(gl.int64) + 7, other > 0.5, other.isnan()],
     }  # fmt: skip
 
@@ -165,6 +167,15 @@ def layers() -> dict:
 @pytest.mark.parametrize("name", list(layers()))
 def test_functions_on_large_tensors(name):
     same_for_all(layers()[name])
+
+
+@pytest.mark.parametrize("dtype", [gl.float32, gl.float64], ids=str)
+@pytest.mark.parametrize("width", [33, 64, 600, 1000, 1024, 2048, 3001])
+def test_sums_of_rows(width, dtype):
+    rows = spreading.LARGE // width + 13
+    values = np.random.default_rng(width).standard_normal((rows, width))
+    x = gl.from_numpy(values).to(dtype)
+    same_for_all(lambda: [x.sum(1), x.mean(-1, keepdim=True), x.sum(), x.sum(0), x.t().sum(0)])
 
 
 def test_a_number_of_the_memory_that_is_written():

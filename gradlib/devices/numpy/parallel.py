@@ -92,9 +92,12 @@ class _Crew:
                     made = threading.Thread(
                         target=_serve, args=(self.jobs,), name=name, daemon=True
                     )
-                    made.start()
+                    try:
+                        made.start()
+                    except RuntimeError:  # the interpreter ends, or the system has no more
+                        break
                     self.members.append(made)
-        for _ in range(n):
+        for _ in range(min(n, len(self.members))):
             self.jobs.put(job)
 
     def dismiss(self) -> None:
@@ -123,7 +126,8 @@ def _forget() -> None:
     threads.forget()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 atexit.register(lambda: _crew.dismiss())
 
 
@@ -169,6 +173,13 @@ def run(count: int, piece: Callable[[int], Any]) -> None:
         _here.busy = False
     if job.errors:
         raise job.errors[min(job.errors)]
+
+
+def one(function: Callable, *args: Any) -> Any:
+    """``function(*args)`` with one thread for linear algebra, so that its sums are those of one thread."""
+    found: list[Any] = []
+    run(1, lambda _: found.append(function(*args)))
+    return found[0]
 
 
 def each(spans: list[tuple[int, int]], size: int, piece: Callable[[int, int], Any]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...op import spreading
 from ...tape import handed
+from . import parallel
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
@@ -76,6 +77,11 @@ def sum_of_squares(flat):
 def column_sums(x):
     """The sum of each column of a contiguous 2-D array."""
     n, m = x.shape
+    if x.size >= parallel.SHARED and parallel.width() > 1:
+        if n <= RUN:
+            return parallel.one(column_sums, x)
+        x = _sums_of_runs(x)
+        n = len(x)
     while n > RUN:
         whole = n - n % RUN
         parts = np.matmul(ones(RUN, x.dtype), x[:whole].reshape(-1, RUN, m))
@@ -84,6 +90,37 @@ def column_sums(x):
             parts = np.concatenate((parts, last[None]))
         x, n = parts, len(parts)
     return ones(n, x.dtype).dot(x)
+
+
+def _sums_of_runs(x):
+    """The column sums of each run of rows: as `column_sums` has them, on several threads."""
+    n, m = x.shape
+    count = n // RUN
+    whole = count * RUN
+    runs, one = x[:whole].reshape(-1, RUN, m), ones(RUN, x.dtype)
+    out = np.empty((-(-n // RUN), m), x.dtype)
+
+    def piece(k: int) -> None:
+        if k < count:
+            np.matmul(one, runs[k : k + 1], out=out[k : k + 1])
+        else:
+            out[k] = ones(n - whole, x.dtype).dot(x[whole:])
+
+    parallel.run(len(out), piece)
+    return out
+
+
+def _run_sums(runs):
+    """The sum of each row, of at most `RUN` elements: those of many rows on several threads."""
+    one = ones(runs.shape[1], runs.dtype)
+    if runs.size < parallel.SHARED or parallel.width() == 1:
+        return runs.dot(one)
+    out = np.empty(len(runs), runs.dtype)
+    # BLAS takes several rows at once: pieces end where it ends with some
+    step = max(64, (1 << 17) // len(one) // 64 * 64)
+    spans = [(i, min(i + step, len(runs))) for i in range(0, len(runs), step)]
+    parallel.each(spans, runs.size, lambda i, j: np.dot(runs[i:j], one, out[i:j]))
+    return out
 
 
 def add_up(array, dim: tuple, keepdim: bool = False):
@@ -101,7 +138,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
             return ADD(array, dim or None, None, None, keepdim)
         row = math.gcd(size, RUN)
         if row >= 32 and not keepdim and array.dtype.kind == "f":  # the most usual case
-            return ADD(array.reshape(-1, row).dot(ones(row, array.dtype)))
+            return ADD(_run_sums(array.reshape(-1, row)))
     if not array.flags.c_contiguous or array.dtype.kind != "f":
         if array.flags.f_contiguous and array.dtype.kind == "f":
             return add_up(array.T, tuple([array.ndim - 1 - d for d in dim]), keepdim).T
@@ -118,7 +155,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
         return out.reshape((1,) * k + out.shape) if keepdim else out
     if inner == 1 or row < 32 < inner:
         return _add_strided(array, dim, keepdim)
-    parts = array.reshape(-1, row).dot(ones(row, array.dtype))
+    parts = _run_sums(array.reshape(-1, row))
     parts = parts.reshape((*shape[:first], inner // row))
     left = tuple([d for d in dim if d < first])
     if inner != row or left:
@@ -133,6 +170,8 @@ def _add_strided(array, dim: tuple, keepdim: bool):
     """The same for an array of any strides: the longest dimensions are shortened first."""
     if array.size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
+    if array.size >= parallel.SHARED and parallel.width() > 1:
+        return parallel.one(_add_strided, array, dim, keepdim)
     dims = dim or tuple(range(array.ndim))
     while True:
         fastest = min(

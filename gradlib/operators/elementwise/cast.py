@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...op import captures
+from ...op import captures, spreading
 from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
@@ -60,6 +60,8 @@ def _cast(xp, self, *, dtype):
     if dtype.kind in "iu" and self.dtype.kind == "V":
         self = self.astype("f4")
     if 0 not in self.strides or self.ndim < 2:
+        if spreading.begun and spreading.large((self,)):
+            return spreading.spread_gradient(lambda x: x.astype(dtype), self)
         return self.astype(dtype)
     return in_order(xp, self.astype(dtype, order="C"), (self,))
 
