@@ -16,7 +16,6 @@ machine, and the outcome is kept in the user's cache. Without a library that can
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import platform
 import sys
@@ -222,6 +221,8 @@ def _processor() -> str:
 
 
 def _read(file: str) -> dict:
+    import json  # not needed before: `import gradlib` is quicker without
+
     try:
         with open(file) as text:
             found = json.load(text)
@@ -232,6 +233,8 @@ def _read(file: str) -> dict:
 
 def _write(file: str, table: dict) -> None:
     """Keep the table; where that cannot be, the next process measures again."""
+    import json
+
     part = f"{file}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(file), exist_ok=True)
