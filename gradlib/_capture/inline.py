@@ -195,9 +195,20 @@ def _written(trace: Trace, args: Any, kwargs: dict, ins: list[str]) -> str:
     return ", ".join(parts + [f"{k}={trace.text(v, ins)}" for k, v in kwargs.items()])
 
 
+def _as_array(trace: Trace, number: Any, array: Any) -> Any:
+    """A Python number as an array of the dtype in which NumPy computes with it: quicker, and the same bits."""
+    if number.__class__ not in (int, float) or array.__class__ is not ndarray or not array.ndim:
+        return number
+    if array.dtype.char not in "fd" or not abs(number) <= 1 << 20:  # so that nothing overflows
+        return number
+    return trace.draft.number(number, array.dtype)
+
+
 def _binary(symbol: str, call: Callable, reflected: bool) -> Callable:
     def method(self: Probe, other: Any) -> Any:
         ins: list[str] = []
+        if symbol in "+-*/":
+            other = _as_array(self._trace, other, self._value)
         pair = (other, self) if reflected else (self, other)
         text = f" {symbol} ".join([self._trace.text(v, ins) for v in pair])
         return self._trace.result(text, ins, call(*_bare(pair)))

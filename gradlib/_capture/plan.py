@@ -51,6 +51,7 @@ class Draft:
         self.constants: list[Any] = []
         self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
         self._by_id: dict[int, str] = {}
+        self._numbers: dict[tuple, np.ndarray] = {}
         self._count = 0
 
     def constant(self, value: Any) -> str:
@@ -61,6 +62,14 @@ class Draft:
             self.constants.append(value)
             self.names[name] = value
         return name
+
+    def number(self, value: int | float, kind: np.dtype) -> np.ndarray:
+        """A number as an array without dimensions; one for equal numbers."""
+        key = repr(value), value.__class__, kind
+        if key not in self._numbers:
+            with np.errstate(all="ignore"):
+                self._numbers[key] = np.array(value, kind)
+        return self._numbers[key]
 
     def fresh(self) -> str:
         """The name of a new variable."""

@@ -83,12 +83,16 @@ class State:
         self._lists: list[list] = []
         self._empty: list[Any] = []
         self._fixed: set[int] = set()  # ids of dicts of the library's objects, whose names stay
+        self._absent: list[tuple[dict, str]] = []
         self._sets: list[tuple[set, frozenset]] = []
         self._cells: list[Any] = []
         self._slots: list[tuple[Any, str]] = []
         self._entries: dict[tuple[int, str], tuple[dict, str]] = {}
         self.modules: list[tuple[types.ModuleType, str]] = []
         self._optimizers: list[tuple[Optimizer, str]] = []
+        self._library: dict[
+            int, tuple[Any, Any, str]
+        ] = {}  # its modules and classes, and their names
         self._seen: set[int] = set()
         self._global_paths: set[str] = set()
         self._todo: list[tuple[Any, str]] = [(step, getattr(step, "__name__", "step"))]
@@ -113,6 +117,8 @@ class State:
     def unchanged(self) -> bool:
         """Whether everything has the value that it had."""
         if any(self._empty) or any([s != before for s, before in self._sets]):
+            return False
+        if any([name in d for d, name in self._absent]):
             return False
         try:
             if list(map(len, chain(self._dicts, self._lists))) != self._lengths:
@@ -180,6 +186,15 @@ class State:
             for name in self.names & d.keys():
                 if (id(d), name) not in self._entries:
                     self._entry(d, name, f"{path}.{name}")
+        for _, d, path in [*self._library.values()]:
+            for name in (self.names | {"forward"}) & d.keys():
+                if (id(d), name) not in self._entries:
+                    self._entries[id(d), name] = (
+                        d,
+                        name,
+                    )  # which may be replaced; but not looked into
+                    if isinstance(d[name], (types.FunctionType, types.ModuleType)):
+                        self._todo.append((d[name], f"{path}.{name}"))
         if self._optimizers and self.names & _SETTINGS:
             path = self._optimizers[0][1]
             raise Opaque(f"the step reads settings or state of {path}, an optimizer")
@@ -201,11 +216,18 @@ class State:
             if kind not in _TENSORS:
                 raise Opaque(f"{path} is a {kind.__name__}, a tensor of a class of its own")
             self.tensors[id(value)] = value
+            self._todo.append((kind, kind.__name__))
             extra = raw_attributes(value).keys() - _OF_LEAVES
             if extra:
                 raise Opaque(f"{path} is a tensor with the attributes {', '.join(sorted(extra))}")
         elif isinstance(value, Optimizer):
             self._optimizers.append((value, path))
+            self._todo.append((kind, kind.__name__))
+            for name in ("step", "zero_grad"):  # which schedulers, say, put over those of the class
+                if name in vars(value):
+                    self._entry(vars(value), name, f"{path}.{name}")
+                else:
+                    self._absent.append((vars(value), name))
             if not is_library(_file(kind.step)):
                 raise Opaque(f"{path} is an optimizer of a class of its own")
         elif isinstance(value, types.FunctionType):
@@ -213,7 +235,9 @@ class State:
         elif isinstance(value, types.MethodType):
             self._todo += [(value.__func__, path), (value.__self__, path)]
         elif isinstance(value, types.ModuleType):
-            if value.__name__.partition(".")[0] not in ("gradlib", "torch", "numpy", "builtins"):
+            if value.__name__.partition(".")[0] in ("gradlib", "torch", "numpy", "builtins"):
+                self._library[id(value)] = value, vars(value), path
+            else:
                 self.modules.append((value, path))
         elif isinstance(value, type):
             self._class(value, path)
@@ -275,6 +299,8 @@ class State:
                 "abc",
                 "typing",
             ):
+                if id(c) not in self._library:
+                    self._library[id(c)] = c, vars(c), c.__name__
                 continue
             values = vars(c)
             self._dicts.append(values)
@@ -287,6 +313,7 @@ class State:
     def _function(self, f: types.FunctionType, path: str) -> None:
         if is_library(f.__code__.co_filename):
             return
+        self._slots += [(f, name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
             try:
                 self._todo.append((cell.cell_contents, name))

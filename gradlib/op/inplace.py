@@ -41,7 +41,7 @@ from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import Storage, before_write, bump
 from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
-from . import formulas, interpret, spreading, tangents
+from . import formulas, interpret, overlays, spreading, tangents
 from . import vmap as batched
 
 _F4, _F8 = dtypes.float32.np, dtypes.float64.np
@@ -425,11 +425,13 @@ def _quick_formula(op, tensor: Tensor, others: tuple, attrs: tuple, bits: int) -
             return False
         arrays.append(value)
     try:
-        given = dict(zip(op.attrs, attrs, strict=True))
+        xp, given = kernels_of(array), dict(zip(op.attrs, attrs, strict=True))
+        if overlays.forward_of(xp, op) is not None:
+            return False  # the general way asks it, as the op itself does
         if spreading.begun and array.size >= spreading.LARGE:
-            raw = spreading.spread_formula(op.forward, kernels_of(array), *arrays, **given)
+            raw = spreading.spread_formula(op.forward, xp, *arrays, **given)
         else:
-            raw = op.forward(kernels_of(array), *arrays, **given)
+            raw = op.forward(xp, *arrays, **given)
     except Exception:  # the general way raises the error
         return False
     if raw.__class__ is not np.ndarray or raw.dtype is not dtype or raw.shape != array.shape:

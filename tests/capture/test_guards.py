@@ -612,3 +612,20 @@ def test_code_of_two_files_that_is_equal_is_not_the_same():
     assert one.__code__ == other.__code__
     assert id(one.__code__) in State(one).codes
     assert id(other.__code__) not in State(one).codes
+
+
+def test_numbers_beside_tensors_keep_their_meaning():
+    values = [0.0, -0.0, 1.5, float("inf"), float("-inf"), float("nan"), 3e-40, 3e38]
+    w = torch.full((8,), 0.5, dtype=torch.float64, requires_grad=True)
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.int64):
+        x = torch.tensor([v if dtype.is_floating_point else 3 for v in values], dtype=dtype)
+
+        def f(x, w=w):
+            w.grad = None
+            y = (1 - x.sigmoid()) * 3 + (x * -0.0) / 7 - 0.1
+            (1 - w.tanh() * y.double()).sum().backward()
+            return y, (x.double() * w).detach() / 3, w.grad
+
+        step = captured(f, x)
+        assert_replayed(step)
+        assert [bits(v) for v in step(x)] == [bits(v) for v in f(x)]
