@@ -18,8 +18,8 @@ A recorder has two methods, called in properly nested pairs (also when an op rai
 
 A recorder may have ``created(tensor)``, too: it is called for a new tensor that no op made (zeros, randn...). And it
 may have ``abandon(token)``, called in the place of `exit` for a range to be forgotten: something else runs instead.
-It may have ``replayed(name, site, in_backward, start)``: told of an op or node that a captured step replayed, when it is
-done, with its source line and the `perf_counter_ns` at its start; without that, captured steps run as they are.
+It may have ``replayed(name, site, in_backward, start)``: told of an op or node that a captured step replayed, when it
+is done, with its source line and the `perf_counter_ns` at its start; without that, captured steps run as they are.
 With `inspects`, it wants to see on the CPU what would run on a device: nothing is refused for its place.
 
 Several recorders nest: the first one added is outermost. They follow a backward pass into the threads that it starts.
