@@ -337,7 +337,8 @@ def _arm_property(owner: type, name: str, of: property) -> None:
 
 
 def _give_accessors(owner: type, name: str, of: property, accessors: tuple) -> None:
-    of.__init__(*accessors, of.__doc__)
+    fget, fset, fdel = accessors
+    of.__init__(fget, fset, fdel, of.__doc__)
     setattr(owner, name, of)  # the interpreter forgets which function it found there
 
 
