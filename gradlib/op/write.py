@@ -208,7 +208,12 @@ class _Writer(Recorder):
     """
 
     def __init__(
-        self, op, numbers: tuple = (), device: bool = False, overlaid: bool = False, dense: str = DENSE
+        self,
+        op,
+        numbers: tuple = (),
+        device: bool = False,
+        overlaid: bool = False,
+        dense: str = DENSE,
     ):
         super().__init__(op)
         self.numbers, self.device, self.overlaid, self.dense = numbers, device, overlaid, dense
@@ -478,9 +483,7 @@ def write_call(op, names: dict, device: bool = False):
         for name, number in zip(
             ("number_second", "number_first"), reversed(op.tensors), strict=True
         ):
-            text += (
-                f"def {name}({parameters}):\n{_Writer(op, (number,), *how).body()}\n\n"
-            )
+            text += f"def {name}({parameters}):\n{_Writer(op, (number,), *how).body()}\n\n"
     start = ""
     if op.elementwise and not op.attrs and op.tensors[0] == "self":
         # public as it is: PyTorch calls the first argument `input`, and takes out=

@@ -54,7 +54,9 @@ def several(nodes: list[Node]) -> bool:
     for node in nodes:
         try:
             lane = stamped(node)
-        except AttributeError:  # of the CPU, or a root that is a leaf; other leaves are not among the nodes
+        except (
+            AttributeError
+        ):  # of the CPU, or a root that is a leaf; other leaves are not among the nodes
             if node.__class__ is AccumulateGrad:
                 leaf: Any = node.variable
                 if beside(leaf._array) is not HERE:

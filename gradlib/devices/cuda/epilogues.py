@@ -132,9 +132,7 @@ class What(NamedTuple):
 class _Product:
     """How the library makes a product: descriptors and the algorithm it chose."""
 
-    def __init__(
-        self, lib: Any, handle: Any, what: What, vector: int, numbers: tuple[int, int]
-    ):
+    def __init__(self, lib: Any, handle: Any, what: What, vector: int, numbers: tuple[int, int]):
         how, kind = what.how, TYPES[what.dtype]
         self.operation = _Described(lib, "MatmulDesc", what.compute, _SCALE[kind.scalar])
         self.operation.set(TRANSA, how.transa)
