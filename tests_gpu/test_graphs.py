@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import gradlib as torch
 from gradlib import nn
 from gradlib.cuda._graph import capture_stream
 from gradlib.nn import functional as F
+from gradlib.tape.source import GENERATED
 
 
 def test_capture_and_replay():
@@ -58,6 +60,44 @@ def test_a_captured_step_trains_as_a_plain_one(dropout):
     want = training(lambda f: f, dropout)
     got = training(torch.cuda.capture, dropout)
     np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+def test_a_captured_step_is_one_launch_and_runs_no_op(monkeypatch):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, capturable=True)
+    x, y = torch.ones(4, 6, device="cuda"), torch.tensor([0, 1, 2, 0], device="cuda")
+
+    @torch.cuda.capture
+    def step():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def ran(action):
+        """The files of the code that runs in Python."""
+        files = []
+        sys.setprofile(lambda frame, event, _: files.append(frame.f_code.co_filename))
+        try:
+            result = action()
+        finally:
+            sys.setprofile(None)
+        return result, files
+
+    assert any(f.startswith(GENERATED) for f in ran(lambda: model(x))[1])  # as ops are seen
+    losses = [step().item() for _ in range(4)]
+    replays, replay = [], torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(
+        torch.cuda.CUDAGraph, "replay", lambda self: replays.append(self) or replay(self)
+    )
+    loss, files = ran(step)
+    assert len(replays) == 1
+    # but for the copy of the loss, which the next replay writes to
+    assert {f.split()[1] for f in files if f.startswith(GENERATED)} == {"clone"}
+    assert not [f for f in files if "/optim/" in f]
+    assert len({*losses, loss.item()}) == 5  # each step saw what the one before made
 
 
 def test_a_convolutional_step_is_captured():

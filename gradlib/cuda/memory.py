@@ -97,9 +97,8 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     Raises:
         RuntimeError: there is no CUDA device.
     """
-    allocator, index = get_backend().allocator, index_of(device)
-    allocator.peak_used[index] = memory_allocated(index)
-    allocator.peak_held[index] = memory_reserved(index)
+    index = index_of(device)
+    get_backend().allocator.restart_peaks(index, memory_allocated(index), memory_reserved(index))
 
 
 reset_max_memory_allocated = reset_peak_memory_stats

@@ -213,16 +213,27 @@ def _lays_out(op) -> bool:
     return bool(op.channels_last) and op.n_out == 1
 
 
+DENSE, QUICK = "flags.c_contiguous", "_c_contiguous"  # of NumPy, and of CuPy's arrays beside it
+
+
 class _Writer(Recorder):
     """Writes the call of one op for one choice of which arguments are tensors and which are Python numbers.
 
     device: for arrays of a device; they must lie on the current one, and nodes remember its current stream.
     overlaid: the kernel `overlay` is tried before the declared one.
+    dense: the attribute that says whether an array is row-major.
     """
 
-    def __init__(self, op, numbers: tuple = (), device: bool = False, overlaid: bool = False):
+    def __init__(
+        self,
+        op,
+        numbers: tuple = (),
+        device: bool = False,
+        overlaid: bool = False,
+        dense: str = DENSE,
+    ):
         super().__init__(op)
-        self.numbers, self.device, self.overlaid = numbers, device, overlaid
+        self.numbers, self.device, self.overlaid, self.dense = numbers, device, overlaid, dense
         self.place = [*_PLACE, "node_.stream = lane(here_)"] if device else _PLACE
         self.tensors = [t for t in op.tensors if t not in numbers]
         self.required = [t for t in self.tensors if t not in op.optional]
@@ -370,12 +381,12 @@ class _Writer(Recorder):
     def layout(self) -> list[str]:
         """Row-major results where the op asks for them; elementwise ones keep the order of their arguments' strides."""
         if self.op.row_major:
-            return ["if r_.ndim > 1 and not r_.flags.c_contiguous: r_ = r_.copy()"]
+            return [f"if r_.ndim > 1 and not r_.{self.dense}: r_ = r_.copy()"]
         op = self.op
         ordered = len(self.required) > 1 or (self.device and op.inplace)
         pointwise = op.elementwise or (op.pointwise and ordered)
         if pointwise and self.device:  # CuPy's ufuncs keep other orders than NumPy's
-            dense = " and ".join(f"a_{t}.flags.c_contiguous" for t in self.required)
+            dense = " and ".join(f"a_{t}.{self.dense}" for t in self.required)
             arrays = "".join(f"a_{t}, " for t in self.required)
             return [f"if r_.ndim > 1 and not ({dense}): r_ = in_order(xp, r_, ({arrays}))"]
         if not pointwise or (op.ufunc and len(self.required) < 2):
@@ -486,13 +497,14 @@ def write_call(op, names: dict, device: bool = False):
     if op.optional and not op.attrs:
         parameters = ", ".join(f"{t}=None" if t in op.optional else t for t in op.tensors)
     text, overlaid = "", overlays.HELD in names
+    # CuPy makes an object of all flags each time
+    known = device and hasattr(names["ndarray"], QUICK)
+    how = device, overlaid, QUICK if known else DENSE
     if op.elementwise and len(op.tensors) == 2 and op.numbers != "none":
         for name, number in zip(
             ("number_second", "number_first"), reversed(op.tensors), strict=True
         ):
-            text += (
-                f"def {name}({parameters}):\n{_Writer(op, (number,), device, overlaid).body()}\n\n"
-            )
+            text += f"def {name}({parameters}):\n{_Writer(op, (number,), *how).body()}\n\n"
     start = ""
     if op.elementwise and not op.attrs and op.tensors[0] == "self":
         # public as it is: PyTorch calls the first argument `input`, and takes out=
@@ -502,7 +514,7 @@ def write_call(op, names: dict, device: bool = False):
             "    self = input\n"
             f"    if out is not None: return write_out(apart(out, input, {rest}), op.call(input, {rest}))\n"
         )
-    text += f"def {op.name}({parameters}):\n{start}{_Writer(op, (), device, overlaid).body()}\n"
+    text += f"def {op.name}({parameters}):\n{start}{_Writer(op, (), *how).body()}\n"
     return compile_code(op, "device forward" if device else "forward", text, names)[op.name]
 
 

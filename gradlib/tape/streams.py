@@ -50,15 +50,19 @@ def lane_of(node: Node) -> Any:
 
 def several(nodes: list[Node]) -> bool:
     """Whether `nodes` need more than the stream that is current now."""
-    here = None
+    here, stamped = None, _stream_slot.__get__
     for node in nodes:
-        if node.__class__ is AccumulateGrad:  # a root; other leaves are not among the nodes
-            leaf: Any = node.variable
-            if beside(leaf._array) is not HERE:
-                return True
+        try:
+            lane = stamped(node)
+        except (
+            AttributeError
+        ):  # of the CPU, or a root that is a leaf; other leaves are not among the nodes
+            if node.__class__ is AccumulateGrad:
+                leaf: Any = node.variable
+                if beside(leaf._array) is not HERE:
+                    return True
             continue
-        lane = lane_of(node)
-        if lane is not None and lane is not here:
+        if lane is not here and lane is not None:
             if here is not None:
                 return True
             here = shared.cuda.current()

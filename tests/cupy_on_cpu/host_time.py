@@ -12,15 +12,19 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import process_time
 
 from . import machine
 
+BENCH = Path(__file__).parents[2] / "ci" / "bench"
+STEPS = "step of a GPT of 4 layers"
+
 
 def best_of(action: Callable[[], object], runtime, calls: int, repetitions: int = 25) -> float:
     """The shortest mean time of a call in microseconds."""
-    action()
-    action()
+    for _ in range(4):  # a step is captured when it has run two or three times
+        action()
     runtime.cuda_on_cpu_set_idle(1)
     times = []
     for _ in range(repetitions):
@@ -71,6 +75,29 @@ def actions(gl, cupy) -> dict[str, tuple[Callable, Callable | None, int]]:
         optimizer.step()
         optimizer.zero_grad()
 
+    def gpt(captured):
+        """A step of the benchmark's GPT, on little data: what the host does for it does not depend on sizes."""
+        sizes = workloads.Sizes(symbols=16, length=8, width=16, layers=4, heads=4, batch=2)
+        how = (
+            workloads.How(wrap=lambda gl, step: gl.cuda.capture(step))
+            if captured
+            else workloads.PLAIN
+        )
+        return workloads.gpt(gl, "cuda", how, sizes, capturable=captured)
+
+    def when_called(make):
+        """`make()`, made when it is first called: models are not made for rows that nobody asked for."""
+        made: list[Callable] = []
+
+        def action():
+            if not made:
+                made.append(make())
+            return made[0]()
+
+        return action
+
+    sys.path.insert(0, str(BENCH))
+    workloads = importlib.import_module("workloads")
     return {
         "mul": (lambda: x * x, lambda: a * a, 1),
         "mul by a number": (lambda: x * 2.5, lambda: a * 2.5, 1),
@@ -86,6 +113,8 @@ def actions(gl, cupy) -> dict[str, tuple[Callable, Callable | None, int]]:
         "linear under autocast": (lambda: lowered(linears), None, 10),
         "chain of mul and tanh, forward + backward": (chain, None, 41),
         "step of a layer with AdamW": (step, None, 1),
+        STEPS: (when_called(lambda: gpt(False)), None, 1),
+        f"{STEPS}, captured": (when_called(lambda: gpt(True)), None, 1),
     }
 
 
@@ -97,6 +126,7 @@ def main() -> None:
         if sys.argv[1:] and not any(part in name for part in sys.argv[1:]):
             continue
         calls = max(2000 // (operations * (8 if "step" in name else 1)), 5)
+        calls = 5 if name == STEPS else calls
         mine = best_of(ours, runtime, calls) / operations
         other = f"{best_of(theirs, runtime, calls) / operations:9.1f}" if theirs else ""
         print(f"{name:45}{mine:9.1f}{other}", flush=True)

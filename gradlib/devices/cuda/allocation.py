@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...tape import source
 from ...tape.memory import kept
 from ...tape.modes import shared
@@ -18,6 +20,33 @@ from ...tape.node import Node
 from ...tape.tensor import Tensor
 
 UNIT = 1024.0
+
+
+def maker(arrays: Any) -> Callable[..., Any]:
+    """``f(shape, dtype)``: an uninitialised array of the class `arrays`, which is an array library's.
+
+    CuPy's class is called with anything that arrays, and classes made from it, may be made from; it looks at that for
+    longer than it makes an array of a shape and a dtype. So those two parts of its own are called themselves, if they
+    are what they are in CuPy 13 and 14; where they are not, it is the class.
+    """
+    base = arrays.__base__
+    start = base.__dict__.get("_init")
+    if start is None:
+        return arrays
+    begin = base.__new__
+
+    def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+        made = begin(arrays)
+        start(made, shape, dtype, None, None, order)
+        return made
+
+    try:
+        tried = empty((0, 2), np.dtype("i2"), "F")
+        as_wanted = tried.__class__, tried.shape, tried.strides, tried.dtype, tried.size
+    except Exception:  # a class of another library, or a later one
+        return arrays
+    given = arrays((0, 2), np.dtype("i2"), order="F")
+    return empty if as_wanted == (arrays, given.shape, given.strides, given.dtype, 0) else arrays
 
 
 class OutOfMemoryError(RuntimeError):
@@ -33,24 +62,25 @@ class Allocator:
         self.peak_held: Counter[int] = (
             Counter()
         )  # device -> most bytes taken from the device so far
+        self.lowest = [0]  # the smallest of `peak_used` of all devices: most are below even that
         self.take = self._taker()
 
     def __call__(self, size: int) -> Any:
         return self.take(size)
 
     def _taker(self) -> Callable[[int], Any]:
-        """The allocator as a plain function, which every new array calls: it looks nothing up but the peak."""
+        """The allocator as a plain function, which every new array calls: it looks nothing up."""
         malloc, used, device = (
             self.pool.malloc, self.pool.used_bytes, self.cuda.runtime.getDevice
         )  # fmt: skip
-        full, peak = self.cuda.memory.OutOfMemoryError, self.peak_used
+        full, peak, lowest = self.cuda.memory.OutOfMemoryError, self.peak_used, self.lowest
 
         def take(size: int) -> Any:
             try:
                 memory = malloc(size)
             except full:
                 memory = self._again(size)
-            if used() > peak[device()]:
+            if used() > lowest[0] and used() > peak[device()]:
                 self._new_peak()
             return memory
 
@@ -58,8 +88,18 @@ class Allocator:
 
     def _new_peak(self) -> None:
         device = self.cuda.runtime.getDevice()
-        self.peak_used[device] = self.pool.used_bytes()
         self.peak_held[device] = max(self.peak_held[device], self.pool.total_bytes())
+        self._set_peak(device, self.pool.used_bytes())
+
+    def _set_peak(self, device: int, used: int) -> None:
+        self.peak_used[device] = used
+        devices = range(self.cuda.runtime.getDeviceCount())
+        self.lowest[0] = min([self.peak_used[d] for d in devices], default=0)
+
+    def restart_peaks(self, device: int, used: int, held: int) -> None:
+        """Let the peaks of a device start again from these bytes in use and taken from it."""
+        self.peak_held[device] = held
+        self._set_peak(device, used)
 
     def _again(self, size: int) -> Any:
         if shared.cuda is not None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ MAX_WORKSPACE, ALIGNMENT_A, ALIGNMENT_B, ALIGNMENT_C, ALIGNMENT_D = (
 )  # fmt: skip
 # cublasLtEpilogue_t: add a vector to each column; sum the first or the second operand over the inner dimension
 BIAS, BGRADA, BGRADB = 4, 256, 512
+NEITHER, FIRST, SECOND = 0, 1, 2  # operands that are given as their transposes
 SUCCESS, ARCHITECTURE, INVALID, NOT_SUPPORTED = 0, 8, 7, 15  # cublasStatus_t
 ALGORITHM, RESULT = 64, 96  # bytes of cublasLtMatmulAlgo_t and cublasLtMatmulHeuristicResult_t
 ALIGNED = 16  # bytes at which a bias has to begin; what the fastest kernels read at once
@@ -95,6 +97,20 @@ class _Described:
         name = f"cublasLt{self.kind}SetAttribute"
         gemm.check(getattr(self.lib, name)(self.value, number, ctypes.byref(held), size), name)
 
+    def setter(self, attribute: tuple[int, int]) -> Callable[[int], None]:
+        """``f(value)`` as `set`, for an attribute of 8 bytes that is set often."""
+        number, size = attribute
+        held, name = ctypes.c_uint64(), f"cublasLt{self.kind}SetAttribute"
+        set_it, described, at = getattr(self.lib, name), self.value, ctypes.byref(held)
+
+        def put(value: int) -> None:
+            held.value = value
+            status = set_it(described, number, at, size)
+            if status:
+                gemm.check(status, name)
+
+        return put
+
     def __del__(self) -> None:
         if self.value and self.process == os.getpid() and not sys.is_finalizing():
             getattr(self.lib, f"cublasLt{self.kind}Destroy")(self.value)
@@ -110,20 +126,19 @@ class What(NamedTuple):
     dtype: np.dtype
     compute: int
     epilogue: int
-    alignments: tuple[int, int, int, int]  # of the operands, the result and the vector, in bytes
-    device: int
+    alignments: tuple[int, ...]  # of the operands, the result and the vector, in bytes
 
 
 class _Product:
     """How the library makes a product: descriptors and the algorithm it chose."""
 
-    def __init__(self, lib: Any, handle: Any, what: What, vector: int):
+    def __init__(self, lib: Any, handle: Any, what: What, vector: int, numbers: tuple[int, int]):
         how, kind = what.how, TYPES[what.dtype]
         self.operation = _Described(lib, "MatmulDesc", what.compute, _SCALE[kind.scalar])
         self.operation.set(TRANSA, how.transa)
         self.operation.set(TRANSB, how.transb)
         self.operation.set(EPILOGUE, what.epilogue)
-        self.vector = 0
+        self.vector, self.point_at = 0, self.operation.setter(BIAS_POINTER)
         self.point_to(vector)
         sizes = (
             ((how.k, how.m) if how.transa else (how.m, how.k), how.lda),
@@ -134,12 +149,33 @@ class _Product:
         self.result = ctypes.create_string_buffer(RESULT)  # begins with the algorithm
         self.works = self._choose(lib, handle, what)
         self.workspace = int.from_bytes(self.result[ALGORITHM : ALGORITHM + 8], sys.byteorder)
+        self.call = self._call(lib, numbers)
 
     def point_to(self, vector: int) -> None:
         """Let the epilogue read, or write, the vector at this address."""
         if vector != self.vector:
-            self.operation.set(BIAS_POINTER, vector)
+            self.point_at(vector)
             self.vector = vector
+
+    def _call(self, lib: Any, numbers: tuple[int, int]) -> Callable[..., int]:
+        """``f(handle, first, second, result, workspace, stream)``, all but the handle addresses; returns a status.
+
+        What stays the same from one call to the next is made into C's types once, as in `gemm.Gemm.call`.
+        """
+        address = ctypes.c_void_p if isinstance(lib, ctypes.CDLL) else int
+        matmul, operation, algorithm = lib.cublasLtMatmul, self.operation.value, self.result
+        one, zero = map(address, numbers)
+        a, b, c = [x.value for x in self.layouts]
+        size: Any = gemm.WORKSPACE
+        if address is ctypes.c_void_p:
+            size, algorithm = ctypes.c_size_t(size), ctypes.c_void_p(ctypes.addressof(algorithm))
+
+        def call(handle: Any, p: int, q: int, r: int, workspace: int, stream: int) -> int:
+            return matmul(
+                handle, operation, one, p, a, q, b, zero, r, c, r, c, algorithm, workspace, size, stream
+            )  # fmt: skip
+
+        return call
 
     def _choose(self, lib: Any, handle: Any, what: What) -> bool:
         """Ask the library for an algorithm; whether it has one."""
@@ -176,22 +212,23 @@ class Epilogues:
         self.products, self.cupy = products, products.cupy
         self.lib = library(products.lib)
 
-    def product_and_bias(self, a: Any, b: Any, bias: Any) -> Any:
-        """``a @ b + bias``: a (n, k), b (k, m), bias (m,), rounded once."""
-        if bias.strides[0] != bias.itemsize or bias.data.ptr % ALIGNED:
+    def product_and_bias(self, a: Any, b: Any, bias: Any, transposed: bool = False) -> Any:
+        """``a @ b + bias``: a (n, k), b (k, m), bias (m,), rounded once. transposed: b is given as (m, k)."""
+        if bias.strides[0] != bias.dtype.itemsize or bias.data.ptr % ALIGNED:
             return NotImplemented
-        return self._run(a, b, BIAS, bias)
+        return self._run(a, b, BIAS, bias, SECOND if transposed else NEITHER)
 
-    def product_and_row_sums(self, a: Any, b: Any) -> Any:
-        """``(a @ b, a.sum(1))``: a (n, k), b (k, m)."""
-        sums = self.cupy.empty(a.shape[:1], a.dtype)
-        out = self._run(a, b, BGRADB, sums)  # the library's second operand is a
+    def product_and_row_sums(self, a: Any, b: Any, transposed: bool = False) -> Any:
+        """``(a @ b, a.sum(1))``: a (n, k), b (k, m). transposed: a is given as (k, n)."""
+        sums = self.products.empty(a.shape[1:] if transposed else a.shape[:1], a.dtype)
+        # the library's second operand is a
+        out = self._run(a, b, BGRADB, sums, FIRST if transposed else NEITHER)
         return out if out is NotImplemented else (out, sums)
 
-    def product_and_column_sums(self, a: Any, b: Any) -> Any:
-        """``(a @ b, b.sum(0))``: a (n, k), b (k, m)."""
-        sums = self.cupy.empty(b.shape[1:], b.dtype)
-        out = self._run(a, b, BGRADA, sums)
+    def product_and_column_sums(self, a: Any, b: Any, transposed: bool = False) -> Any:
+        """``(a @ b, b.sum(0))``: a (n, k), b (k, m). transposed: a is given as (k, n)."""
+        sums = self.products.empty(b.shape[1:], b.dtype)
+        out = self._run(a, b, BGRADA, sums, FIRST if transposed else NEITHER)
         return out if out is NotImplemented else (out, sums)
 
     def takes(self, a: Any, b: Any, other: Any) -> bool:
@@ -200,44 +237,48 @@ class Epilogues:
         return bool(
             self.lib is not None
             and dtype in TYPES
-            and b.dtype == dtype
-            and (other is None or other.dtype == dtype)
+            and (b.dtype is dtype or b.dtype == dtype)
+            and (other is None or other.dtype is dtype or other.dtype == dtype)
         )
 
-    def _run(self, a: Any, b: Any, epilogue: int, vector: Any) -> Any:
-        dtype, shape = a.dtype, (a.shape[0], b.shape[1])
+    def _run(self, a: Any, b: Any, epilogue: int, vector: Any, turned: int) -> Any:
+        """turned: which operand is given as its transpose; a view of an array takes CuPy as long as half a launch."""
+        products, dtype, first, second = self.products, a.dtype, a.shape, b.shape
+        rows, columns = first[turned == FIRST], second[turned != SECOND]
         # products with a vector are left to cuBLAS, but for one row of a layer
-        fit = min(b.shape) > 1 and a.shape[0] > (epilogue != BIAS)
-        how = gemm.plan(a, b) if fit else None
-        if how is None:
+        if second[0] < 2 or second[1] < 2 or rows < 1 + (epilogue != BIAS):
             return NotImplemented
-        products, cuda = self.products, self.cupy.cuda
-        handle = products.handle()
-        out = self.cupy.empty(shape, dtype)
+        out = products.empty((rows, columns), dtype)
         p, q, r, v = b.data.ptr, a.data.ptr, out.data.ptr, vector.data.ptr
-        device = cuda.runtime.getDevice()
-        alignments = _aligned(p), _aligned(q), _aligned(r), _aligned(v)
-        what = What(how, dtype, gemm.compute_type(dtype), epilogue, alignments, device)
-        plans = products.local.__dict__.setdefault("plans", {})
-        found = plans.get(what)
+        aligned = not (p | q | r | v) & (KNOWN - 1) or (*map(_aligned, (p, q, r, v)),)
+        handle, compute = products.ready(), gemm.compute_type(dtype)
+        key = (
+            first, a.strides, second, b.strides, turned, dtype, compute, epilogue, aligned, handle.device
+        )  # fmt: skip
+        try:
+            plans = products.local.plans
+        except AttributeError:  # the first product of this thread
+            plans = products.local.plans = {}
+        found = plans.get(key)
         if found is None:
+            how = gemm.plan(a.T if turned == FIRST else a, b.T if turned == SECOND else b)
+            if how is None:
+                return NotImplemented
             if len(plans) >= PLANS:
                 plans.clear()
-            found = plans[what] = _Product(self.lib, handle, what, v)
+            alignments = (KNOWN,) * 4 if aligned is True else aligned
+            what = What(how, dtype, compute, epilogue, alignments)
+            numbers = products.ones_and_zeros(TYPES[dtype].scalar)
+            found = plans[key] = _Product(self.lib, handle.value, what, v, numbers)
         if not found.works:
             return NotImplemented
         found.point_to(v)
-        stream = cuda.get_current_stream().ptr
-        one, zero = products.ones_and_zeros(TYPES[dtype].scalar)
-        first, second, written = [x.value for x in found.layouts]
-        status = self.lib.cublasLtMatmul(
-            handle, found.operation.value, one, p, first, q, second, zero, r, written, r, written, found.result,
-            products.workspace(device, stream).ptr, gemm.WORKSPACE, stream,
-        )  # fmt: skip
+        status = found.call(handle.value, p, q, r, handle.workspace, handle.stream)
         if status == NOT_SUPPORTED:
             found.works = False
             return NotImplemented
-        gemm.check(status, "cublasLtMatmul")
+        if status:
+            gemm.check(status, "cublasLtMatmul")
         return out
 
 

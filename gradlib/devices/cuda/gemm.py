@@ -28,6 +28,7 @@ import ml_dtypes
 import numpy as np
 
 from . import precision
+from .allocation import maker
 
 N, T = 0, 1  # cublasOperation_t
 DEFAULT = -1  # cublasGemmAlgo_t
@@ -126,9 +127,10 @@ def _declared(lib: Any) -> Any:
 class _Handle:
     """A cuBLAS handle, which goes with the thread that made it."""
 
-    def __init__(self, lib: Any):
-        self.lib, self.value = lib, ctypes.c_void_p()
+    def __init__(self, lib: Any, device: int):
+        self.lib, self.value, self.device = lib, ctypes.c_void_p(), device
         self.target: Any = None  # the stream and the workspaces that it is set to
+        self.stream = self.workspace = 0  # their addresses
         self.process = os.getpid()
         check(lib.cublasCreate_v2(ctypes.byref(self.value)), "cublasCreate")
 
@@ -225,7 +227,8 @@ class Gemm:
     """
 
     def __init__(self, cupy: Any, lib: Any = None):
-        self.cupy = cupy
+        self.cupy, self.empty = cupy, maker(cupy.ndarray)
+        self.device, self.stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
         self.lib = library() if lib is None else lib
         self.workspaces: dict[tuple, Any] = {}  # (device, stream pointer) -> memory
         self.graph: dict | None = None  # while a graph is captured: its own workspaces
@@ -241,22 +244,26 @@ class Gemm:
 
     def handle(self) -> Any:
         """This thread's handle for the current device, set to its current stream."""
-        cuda = self.cupy.cuda
-        device, stream = cuda.runtime.getDevice(), cuda.get_current_stream()
-        handles = self.local.__dict__.setdefault("handles", {})
-        found = handles.get(device)
-        if found is None:
-            found = handles[device] = _Handle(self.lib)
-        target = stream.ptr, self.epoch
+        return self.ready().value
+
+    def ready(self) -> _Handle:
+        """The same, with the addresses of that stream and of its workspace."""
+        device, stream = self.device(), self.stream().ptr
+        try:
+            found = self.local.handles[device]
+        except (AttributeError, KeyError):
+            found = _Handle(self.lib, device)
+            self.local.__dict__.setdefault("handles", {})[device] = found
+        target = stream, self.epoch
         if found.target != target:
-            check(self.lib.cublasSetStream_v2(found.value, stream.ptr), "cublasSetStream")
-            memory = self.workspace(device, stream.ptr)
+            check(self.lib.cublasSetStream_v2(found.value, stream), "cublasSetStream")
+            memory = self.workspace(device, stream)
             check(
                 self.lib.cublasSetWorkspace_v2(found.value, memory.ptr, WORKSPACE),
                 "cublasSetWorkspace",
             )
-            found.target = target
-        return found.value
+            found.target, found.stream, found.workspace = target, stream, memory.ptr
+        return found
 
     def use_graph(self, workspaces: dict | None) -> None:
         """From now on take workspaces from `workspaces`, those of a graph (None: the common ones)."""
@@ -323,7 +330,7 @@ class Gemm:
                 self.calls.clear()
             found = self.calls[key] = shape, self.call(how, dtype, made, compute)
         shape, call = found
-        out = xp.ndarray(shape, made)
+        out = self.empty(shape, made)
         call(self.handle(), b.data.ptr, a.data.ptr, out.data.ptr)
         return out
 

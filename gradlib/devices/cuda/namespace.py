@@ -23,7 +23,7 @@ from ...tape.modes import shared
 from ..numpy import scan
 from ..numpy.namespace import backend as numpy_backend
 from . import epilogues, gemm, generators
-from .allocation import Allocator
+from .allocation import Allocator, maker
 from .gaps import (
     WIDENED,
     CheckedLinalg,
@@ -155,8 +155,7 @@ class CupyBackend:
         self.seen: set[tuple] = set()  # keys of numbers that were made once
         # the streams of `numbers` by pointer, kept so that no other stream gets that pointer
         self.number_streams: dict[int, Any] = {}
-        # uninitialised arrays: the class itself, which takes shape and dtype first, as `empty` of NumPy does
-        self.empty = self.xp.ndarray
+        self.empty = maker(self.xp.ndarray)  # takes shape and dtype, as `empty` of NumPy does
         self.linalg = Linalg(self.xp)
         self.checked_linalg = CheckedLinalg(self.linalg, _imported("cupyx").errstate)
         self.gemm = gemm.Gemm(self.xp)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ....op.write import DENSE as ROW_MAJOR
+from ....op.write import QUICK
 from ..kernels import Module, instance, launcher_of, pack_size
 from .generate import DENSE, ONE, Generated
 
@@ -70,22 +72,24 @@ def write(
     forms += [forms[0] | {name: ONE} for name in (used if gives is None else rest) if rest]
     found = [_Form(xp, module_of(form), dtype) for form in forms]
     arrays = xp.xp.ndarray
-    dense = "_c_contiguous" if hasattr(arrays, "_c_contiguous") else "flags.c_contiguous"
+    dense = QUICK if hasattr(arrays, QUICK) else ROW_MAJOR
     leave = f"return otherwise_({', '.join(order)})"
     lines = [f"if {' or '.join(f'{n}.__class__ is not array_' for n in used)}: {leave}"]
+    lines.append(f"shape_ = {first}.shape")  # CuPy makes the tuple anew each time
     for i, form in enumerate(forms):
         moving = [n for n, place in form.items() if place == DENSE]
-        shape = f"{moving[0]}.shape"
         tests = [f"{n}.dtype is {first}.dtype" for n in rest]
-        tests += [f"{n}.{dense}" for n in moving] + [f"{n}.shape == {shape}" for n in moving[1:]]
+        tests += [f"{n}.{dense}" for n in moving]
         tests += [f"not {n}.ndim" for n in used if n not in moving]
-        branch = "elif" if i else "if"
-        lines.append(f"{branch} {' and '.join(tests)}: form_ = form{i}_; shape_ = {shape}")
+        shape = "shape_" if moving[0] == first else f"{moving[0]}.shape"
+        tests += [f"{n}.shape == {shape}" for n in moving[1:]]
+        other = "" if moving[0] == first else f"; shape_ = {shape}"
+        lines.append(f"{'elif' if i else 'if'} {' and '.join(tests)}: form_ = form{i}_{other}")
     outs = [f"out{i}_" for i in range(1 if gives is None else sum(gives))]
     threads = f"-(-n_ // {pack_size(dtype)})" if found[0].module.several else "n_"
     lines += [
         f"else: {leave}",
-        *(f"{out} = array_(shape_, dtype_)" for out in outs),
+        *(f"{out} = empty_(shape_, dtype_)" for out in outs),
         "n_ = out0_.size",
         "if n_:",
         "    device_ = current_()",
@@ -100,7 +104,8 @@ def write(
         "\n".join([*lines, f"return {given}"]), "    "
     )
     space = {
-        "array_": arrays, "dtype_": dtype, "otherwise_": otherwise, "current_": xp.current_device,
+        "array_": arrays, "empty_": xp.empty, "dtype_": dtype, "otherwise_": otherwise,
+        "current_": xp.current_device,
         **{f"form{i}_": form for i, form in enumerate(found)},
     }  # fmt: skip
     exec(text, space)

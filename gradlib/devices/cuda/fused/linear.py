@@ -45,7 +45,7 @@ def linear(xp, input, weight, bias=None):
     rows = _rows(input)
     if rows is None:
         return NotImplemented
-    out = epilogues.product_and_bias(rows, weight.T, bias)
+    out = epilogues.product_and_bias(rows, weight, bias, transposed=True)
     if out is NotImplemented or input.ndim == 2:
         return out
     return out.reshape(*input.shape[:-1], weight.shape[0])
@@ -61,7 +61,7 @@ def linear_vjp(F, g, input, weight, needs):
     if rows is None or not g.size or not _exact_sums(g.dtype):
         return NotImplemented
     flat = _as_matrix(xp, g)
-    found = epilogues.product_and_row_sums(flat.T, rows)
+    found = epilogues.product_and_row_sums(flat, rows, transposed=True)
     if found is NotImplemented:
         return NotImplemented
     return xp.matmul(flat, weight).reshape(input.shape) if needs[0] else None, *found
@@ -87,7 +87,7 @@ def addmm_vjp(F, g, mat1, mat2, self_shape, beta, alpha, needs):
     if not _exact_sums(g.dtype):
         return NotImplemented
     g = _as_matrix(xp, g)
-    found = epilogues.product_and_column_sums(mat1.T, g)
+    found = epilogues.product_and_column_sums(mat1, g, transposed=True)
     if found is NotImplemented:
         return NotImplemented
     grad, sums = found
