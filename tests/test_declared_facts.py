@@ -24,6 +24,7 @@ KNOWN: dict[str, list[str]] = {
         "gradlib/devices/cuda/fused/trace.py: _BINARY",
         "gradlib/devices/cuda/fused/trace.py: _TESTS",
         "gradlib/devices/cuda/fused/trace.py: _operators",
+        "gradlib/devices/numpy/mkl.py: FUNCTIONS",
     ],
     "public functions, which are made for lists of tensors": [
         "gradlib/_foreach.py: BINARY",
@@ -33,6 +34,7 @@ KNOWN: dict[str, list[str]] = {
         "gradlib/distributed/tensor/_rules.py: BINARY",
         "gradlib/distributed/tensor/_rules.py: UNARY",
     ],
+    "how elements of a row are put together": ["gradlib/operators/sparse/products.py: REDUCTIONS"],
     "how processes put values together": [
         "gradlib/distributed/_gloo/reduction.py: COMBINE",
         "gradlib/distributed/_mpi/reductions.py: _UFUNCS",

@@ -226,6 +226,15 @@ def test_processes_of_a_group_need_no_record(tmp_path: Path) -> None:
     assert "rank 0" not in report[: report.index("ValueError: mine")]
 
 
+def test_a_failed_collective_is_not_the_first_failure() -> None:
+    """Of processes that leave no file, which ended first is a matter of chance."""
+    failures = {rank: ProcessFailure(rank, 4711 + rank, 1, "") for rank in range(2)}
+    failures[0].message = "...\nDistBackendError: all_reduce failed on rank 0: rank 1 raised"
+    failures[1].message = "...\nValueError: mine"
+    assert failures[0]._when <= failures[1]._when
+    assert ChildFailedError("train.py", failures).get_first_failure()[0] == 1
+
+
 # -- none is left over -------------------------------------------------------------------------------------------
 
 FAMILY = """

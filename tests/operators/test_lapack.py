@@ -79,3 +79,13 @@ def test_an_infinite_divisor_gives_zero_and_an_infinite_factor_of_it_no_number()
     A[1, 1] = A[2, 1] = math.inf
     X = gl.linalg.solve_triangular(A, gl.ones(3, 1), upper=False)
     assert X[:2].tolist() == [[0.5], [0.0]] and X[2].isnan()
+
+
+def test_a_matrix_that_is_one_entry_spread_over_a_batch():
+    """Where a dimension has one element, a contiguous array may have the stride 0 there."""
+    A = gl.tensor([[[2.0]]]).expand(1, 1, 1)
+    assert gl.linalg.solve_triangular(A, gl.ones(1, 1, 1), upper=False).tolist() == [[[0.5]]]
+    A = (gl.eye(3) * 2).expand(1, 3, 3)
+    B = gl.ones(3, 2).expand(1, 3, 2)
+    assert gl.linalg.solve_triangular(A, B, upper=True).tolist() == [[[0.5] * 2] * 3]
+    assert gl.linalg.lu_factor(A)[0].tolist() == A.tolist()

@@ -16,15 +16,7 @@ from . import forward, threads
 
 _NUMBERS: dict[str, Any] = {"f": ctypes.c_float, "d": ctypes.c_double, "F": None, "D": None}
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
-_ROWS, _LEFT, _UPPER, _LOWER, _AS_IT_IS, _NON_UNIT, _UNIT = (
-    101,
-    141,
-    121,
-    122,
-    111,
-    131,
-    132,
-)  # CBLAS
+_ROWS, _LEFT, _UPPER, _LOWER, _AS_IT_IS, _NON_UNIT, _UNIT = 101, 141, 121, 122, 111, 131, 132
 _SIZE, _ARRAY = ctypes.c_int64, ctypes.c_void_p
 LARGE = 16  # rows from which a matrix is worth a call of its own, however many there are
 
@@ -61,7 +53,7 @@ def _getrf(char: str) -> Any:
 def _places(array) -> range:
     """The addresses of the matrices of a contiguous array (b, m, n)."""
     start = array.__array_interface__["data"][0]
-    step = array.strides[0]
+    step = array[:1].nbytes  # not the stride, which may be anything where there is but one
     return range(start, start + len(array) * step, step)
 
 
@@ -116,9 +108,7 @@ def lu_factor(xp, self, *, pivot):
     diagonal = np.diagonal(columns, 0, 1, 2)
     small = diagonal != 0
     small &= np.abs(diagonal) < np.finfo(self.dtype).tiny
-    if (
-        small.any() or not np.isfinite(columns).all()
-    ):  # columns that were not divided by their pivots
-        return NotImplemented
+    if small.any() or not np.isfinite(columns).all():
+        return NotImplemented  # columns that were not divided by their pivots
     LU = columns.swapaxes(1, 2).copy()
     return LU.reshape(self.shape), pivots.astype(np.int32).reshape(*self.shape[:-2], k)

@@ -32,6 +32,7 @@ __getattr__ = refuse(__name__, whole=True)
 _DEFAULT_PORT = 29400  # of --rdzv-endpoint without a port
 # What runs a Python file inside another program's: --run-path
 RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+SOON = 1.0  # seconds that processes have to end by themselves after the first of them failed
 _SHOWN_LINES = 30  # of the stderr file of a process that failed
 
 
@@ -240,6 +241,7 @@ class _Agent:
             while not signals.came():
                 running = processes.running()
                 if any(processes.poll().values()):
+                    self._wait_for_more(processes)
                     return {}
                 if not running:
                     return meeting.finish(signals.came)
@@ -249,6 +251,13 @@ class _Agent:
         except DistError as error:
             return {"lost": 0, "why": str(error)}
         return None
+
+    @staticmethod
+    def _wait_for_more(processes: Processes) -> None:
+        """A failure of one is soon a failure of others: which was first shows when they have ended by themselves."""
+        deadline = time.monotonic() + SOON
+        while processes.running() and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     # -- what processes get ----------------------------------------------------------------------------------------
 

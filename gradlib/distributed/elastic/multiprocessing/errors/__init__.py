@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from ...._errors import DistBackendError
+
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
@@ -178,9 +180,19 @@ class ChildFailedError(Exception):
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
         """The rank that failed first, and how.
 
-        A process that the launcher ended (SIGTERM) is not the first, unless there is no other.
+        A process that the launcher ended (SIGTERM), or whose collective failed, is not the first, unless there is no
+        other: the others' collectives fail because of the first one.
         """
-        return min(self.failures.items(), key=lambda each: (each[1].exitcode == -15, each[1]._when))
+
+        def place(each: tuple[int, ProcessFailure]) -> tuple[bool, bool, float]:
+            failure = each[1]
+            return (
+                failure.exitcode == -15,
+                DistBackendError.__name__ in failure.message,
+                failure._when,
+            )
+
+        return min(self.failures.items(), key=place)
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
         """All of it as text: the first failure with its traceback, then the others in short.
