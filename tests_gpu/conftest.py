@@ -23,7 +23,7 @@ from tests_gpu import faults
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # shared.py
-sys.path.insert(0, str(HERE.parent / "tests" / "ops"))  # samples.py
+sys.path.insert(0, str(HERE.parent / "tests" / "operators"))  # samples.py
 sys.path.insert(0, str(HERE.parent / "tests" / "kernels"))  # overlay_checks.py
 SAMPLED = ("test_ops.py", "test_kernels.py", "test_half_types.py")  # single ops: see --sample
 EVERY = 25  # of the slow tests, on the simulated device

@@ -293,9 +293,12 @@ def run(
                         step_leaf(task, leaf, arrived)
     except BaseException as exc:
         if isinstance(exc, Exception) and node is not None:
-            errors.note(exc, node)
+            told = errors.in_backward(exc)
+            errors.note(told, node)
             if state.bits & ANOMALY:
                 report(node)
+            if told is not exc:
+                raise told from exc
         raise
 
 

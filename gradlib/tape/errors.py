@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import Any
 
@@ -164,6 +165,27 @@ def check_broadcast(a, b) -> None:
     wrong = broadcast(a, b)
     if wrong is not None:
         raise wrong
+
+
+_SHAPES = re.compile(r"operands could not be broadcast together with shapes \((.*?)\) \((.*?)\)")
+
+
+def in_backward(exc: Exception) -> Exception:
+    """PyTorch's error for what a kernel raised in backward, `exc` itself if it is no kernel's.
+
+    Memory may run out there; shapes that do not fit come from saved tensors that were exchanged (hooks, checkpoints
+    whose second run went otherwise).
+    """
+    last = exc.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not source.is_library(last.tb_frame.f_code.co_filename):
+        return exc  # of the user's hook or Function
+    found = allocation(exc)
+    if found is None and isinstance(exc, ValueError) and (told := _SHAPES.match(str(exc))):
+        a, b = ([int(n) for n in shape.split(",") if n] for shape in told.groups())
+        found = broadcast(a, b)
+    return exc if found is None else found
 
 
 # NumPy's classes of errors in ufuncs are private, and all called UFuncTypeError: their qualified names differ.

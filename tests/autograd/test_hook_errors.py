@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import gradlib as torch
@@ -115,3 +116,22 @@ def test_of_a_pass_inside_a_hook():
     outer.register_hook(pass_inside)
     text = failure((outer * 3).sum().backward)
     assert text.count("raised") == 1 and "hook broken" in text and "shape [1]" in text
+
+
+def test_saved_tensors_of_other_shapes():
+    """What kernels raise in backward are PyTorch's errors; what the user's hooks raise stays theirs."""
+    x = torch.ones(3, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: torch.ones(6)):
+        y = x.sin()
+    with pytest.raises(RuntimeError, match=r"tensor a \(3\) must match .* tensor b \(6\)") as told:
+        y.sum().backward()
+    assert "SinBackward0" in told.value.__notes__[0]
+    assert isinstance(told.value.__cause__, ValueError)
+
+    def hook(grad):
+        return np.ones(3) + np.ones(2)
+
+    y = x * 2
+    y.register_hook(hook)
+    with pytest.raises(ValueError, match="broadcast together"):
+        y.sum().backward()
