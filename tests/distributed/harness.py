@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -25,6 +26,16 @@ __all__ = ["LIMIT", "ROOM", "Failed", "run", "start"]
 LIMIT = 300.0
 # Seconds by which a busy machine may be late beyond what is promised; far below LIMIT.
 ROOM = 10
+
+
+@cache
+def _processes() -> Any:
+    """Makes processes as forks of one that has imported what all of them need, and done nothing else."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        ["gradlib.distributed", "gradlib.nn.parallel", "gradlib.distributed.fsdp", __name__]
+    )
+    return context
 
 
 class Failed(AssertionError):
@@ -85,7 +96,7 @@ class Job:
     ) -> None:
         self.size, self.deadline = size, time.monotonic() + timeout
         self.path = tempfile.mkdtemp(prefix="gradlib_ranks_")
-        context = multiprocessing.get_context("spawn")
+        context = _processes()
         self.processes, self.pipes = [], []
         for rank in range(size):
             ours, theirs = context.Pipe(duplex=False)
@@ -165,7 +176,7 @@ def run(
     """Call ``function(**kwargs)`` in `size` processes that have joined each other.
 
     Args:
-        function: of a module that can be imported: processes are spawned.
+        function: of a module that can be imported: processes begin without it.
         size: number of ranks.
         backend: of the group.
         timeout: in seconds, for all of it.
