@@ -17,7 +17,7 @@ def run(*options):
         [sys.executable, "-W", "error", "-m", "gradlib.collect_env", *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     ).stdout
 

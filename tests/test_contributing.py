@@ -37,7 +37,7 @@ except ValueError:
         [sys.executable, "-W", "error", str(program)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=ROOT,
         env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'operators'}", "PATH": "/usr/bin:/bin"},
     )

@@ -108,7 +108,7 @@ def test_digits_resumes_as_if_never_stopped(tmp_path):
             if line.startswith("epoch 1/"):
                 break
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert errors.splitlines()[-1].endswith("train_digits.py: interrupted")
 

@@ -24,7 +24,7 @@ def run(*arguments: str, cwd: Path, typed: str = "") -> str:
         input=typed,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -80,6 +80,10 @@ class Backend(ABC):
         self._queues: dict[tuple[str, int], deque] = {}
         self._queues_lock = threading.Lock()
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Give collectives that begin from now on another time."""
+        self.timeout = timeout
+
     @abstractmethod
     def all_reduce(self, array: Any, op: str) -> None:
         """Put the values of all ranks together, in place on each."""

@@ -100,6 +100,7 @@ class Group:
         description: str = "",
     ) -> None:
         self.ranks, self._rank, self._name = list(ranks), rank, name
+        self._limit: timedelta | None = None  # of all engines, where it was set later
         self._store, self.timeout, self.group_desc = store, timeout, description or "undefined"
         self.bound_device_id: Any = None
         self._makers = engines
@@ -146,6 +147,8 @@ class Group:
                     )
                 made = self._engines[device_type] = self._makers[device_type][1]()
                 made.ranks[:] = self.ranks
+                if self._limit is not None:
+                    made.set_timeout(self._limit)
             return self._engines[device_type]
 
     def serves(self, device_type: str) -> bool:

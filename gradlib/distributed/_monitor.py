@@ -243,7 +243,7 @@ class Monitor:
         except OSError:
             return
 
-        def admit() -> None:  # in its own thread: a stranger may take ten seconds to say nothing
+        def admit() -> None:  # in its own thread: a stranger may say nothing for half a minute
             if not _wire.accept_token(connection, self._token):
                 connection.close()
                 return
@@ -369,10 +369,11 @@ _finalized = 0  # the process whose end is known of
 def _post(error: BaseException | None) -> None:
     if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return
-    for monitor in list(_open):
-        monitor.post(error)
+    # for the launcher first: once others know of it they fail as well, and the launcher ends whoever is left then
     if not Path(os.environ.get(ERROR_FILE, "/")).exists():  # else @record has written it
         get_error_handler().record_exception(error)
+    for monitor in list(_open):
+        monitor.post(error)
 
 
 def _install() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from ..tape.tensor import Tensor
@@ -56,6 +57,16 @@ class ProcessGroup(Transfers):
     def get_group_store(self) -> Any:
         """The store of this group alone."""
         return self._store
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Give collectives of this group that begin from now on another time; each rank decides for itself.
+
+        Args:
+            timeout: after which they fail.
+        """
+        self.timeout = self._limit = timeout
+        for engine in list(self._engines.values()):
+            engine.set_timeout(timeout)
 
     def _get_backend(self, device: Any) -> Backend:
         """The engine for tensors of a device."""

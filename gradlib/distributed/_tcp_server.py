@@ -23,7 +23,6 @@ from ._store_base import Table
 __all__ = ["EMPTY", "FAILED", "OK", "TIMEOUT", "Server"]
 
 OK, TIMEOUT, EMPTY, FAILED = b"k", b"t", b"e", b"f"  # the first field of an answer
-_HANDSHAKE_SECONDS = 10.0
 _RETIRED_SECONDS, _LAST_SECONDS = 5.0, 2.0
 _LARGEST = 2**32  # bytes of a request: a store is for small values
 
@@ -120,7 +119,7 @@ class Server:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client = _Client(connection)
         self._selector.register(connection, selectors.EVENT_READ, client)
-        self._until(client, _HANDSHAKE_SECONDS)
+        self._until(client, _wire.HANDSHAKE_SECONDS)
         self._flush(client)
 
     def _drop(self, client: _Client) -> None:

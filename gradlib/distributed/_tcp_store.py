@@ -20,7 +20,7 @@ from ._tcp_server import EMPTY, FAILED, TIMEOUT, Server
 
 __all__ = ["TCPStore"]
 
-_GRACE_SECONDS = 10.0  # for an answer to travel, beyond what the server may take to give it
+_GRACE_SECONDS = 30.0  # for an answer to travel, beyond what the server may take to give it
 
 
 class _Link:

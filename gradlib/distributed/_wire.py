@@ -20,6 +20,7 @@ from ._errors import DistNetworkError
 __all__ = [
     "CLOSED",
     "GREETING",
+    "HANDSHAKE_SECONDS",
     "TOKEN",
     "accept_token",
     "connect",
@@ -40,7 +41,7 @@ _JOB_NAMES = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PMIX_NAMESPACE", "PMI_JOBI
 CLOSED = "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
 GREETING = b"gradlib1"
 _NONCE, _PROOF = 16, 32
-_HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 30.0  # far above what a busy machine may let a process of the job wait
 
 
 def job_token() -> bytes:
@@ -117,7 +118,7 @@ def show_token(connection: socket.socket, token: bytes) -> None:
         OSError: it closed the connection at once.
     """
     before = connection.gettimeout()
-    connection.settimeout(_HANDSHAKE_SECONDS)
+    connection.settimeout(HANDSHAKE_SECONDS)
     try:
         hello = bytes(_exactly(connection, len(GREETING) + _NONCE))
     except TimeoutError:
@@ -144,9 +145,9 @@ def show_token(connection: socket.socket, token: bytes) -> None:
 
 
 def accept_token(connection: socket.socket, token: bytes) -> bool:
-    """Check, as the side that was connected to, that the other is of this job; blocks ten seconds at most."""
+    """Check, as the side that was connected to, that the other is of this job; blocks half a minute at most."""
     before = connection.gettimeout()
-    connection.settimeout(_HANDSHAKE_SECONDS)
+    connection.settimeout(HANDSHAKE_SECONDS)
     try:
         nonce = secrets.token_bytes(_NONCE)
         connection.sendall(GREETING + nonce)

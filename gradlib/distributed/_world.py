@@ -37,6 +37,11 @@ __all__ = [
 ]
 
 
+_REASON_SECONDS = (
+    20.0  # that the reason of a broken connection may take to be told, on a machine that is busy
+)
+
+
 class _World:
     """All that this process knows of groups."""
 
@@ -67,8 +72,11 @@ class _World:
             one._leave()
 
     def explain(self, error: BaseException) -> str | None:
-        """What happened to the rank that broke a connection, if that is known within seconds."""
-        failure = self.monitor.wait(2.0) if self.monitor is not None else None
+        """What happened to the rank that broke a connection, if that is known within seconds.
+
+        It is as soon as rank 0, which passes it on, gets to run.
+        """
+        failure = self.monitor.wait(_REASON_SECONDS) if self.monitor is not None else None
         return None if failure is None else _told(failure)
 
 
@@ -333,6 +341,11 @@ def new_group(
     )
     made.bound_device_id = device_id
     return made
+
+
+def _set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
+    """Give collectives of a group that begin from now on another time."""
+    the_group(group).set_timeout(_seconds(timeout))
 
 
 # -- asking ------------------------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ from ._world import (
     GroupMember,
     _get_default_group,
     _get_default_store,
+    _set_pg_timeout,
     destroy_process_group,
     get_backend,
     get_backend_config,
@@ -169,6 +170,8 @@ __all__ = [
 ]
 
 # Private names that libraries use.
-_private = _coalescing_manager, _get_default_group, _get_default_store, _make_nccl_premul_sum
+_private = (
+    _coalescing_manager, _get_default_group, _get_default_store, _make_nccl_premul_sum, _set_pg_timeout
+)  # fmt: skip
 
 __getattr__ = refuse(__name__, whole=True)

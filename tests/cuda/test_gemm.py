@@ -281,7 +281,7 @@ def test_the_switch_of_convolutions_is_on_at_first():
         "import gradlib as t; from gradlib.devices.cuda import precision as p; "
         "print(t.backends.cudnn.allow_tf32, p.convolutions_take_tf32())"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 

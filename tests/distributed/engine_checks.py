@@ -151,8 +151,8 @@ class Checks:
                 got = self.put(np.zeros(count, dtype))
                 receiving = engine.start_recv(got, left, 7)
                 sending = engine.start_send(sent, right, 7)
-                assert receiving.wait(20) == left
-                sending.wait(20)
+                assert receiving.wait(300) == left
+                sending.wait(300)
                 assert receiving.done() and sending.done()
                 self.same(got, np.full(count, left, dtype))
         array = self.put(np.full(2, self.rank, "i4"))

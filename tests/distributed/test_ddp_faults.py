@@ -40,7 +40,11 @@ def failing(fault, sharded):
     optimizer = optimizer_of(model)
     good = []  # after each step
 
+    store = distributed.distributed_c10d._get_default_store()
+
     def fail(_):
+        # nobody is in the middle of the step before, which it may leave only after others
+        store.wait([f"step {STEP} of {other}" for other in (0, 2)])
         if fault == "raise":
             raise ValueError("no gradient today")
         if fault == "wrong shape":
@@ -56,6 +60,7 @@ def failing(fault, sharded):
                 lambda m, args, out: out.register_hook(fail) and None
             )
         optimizer.zero_grad()
+        store.set(f"step {step} of {rank}", "")
         begun = time.monotonic()
         try:
             loss_of(model(x), y).backward()

@@ -12,6 +12,8 @@ from datetime import timedelta
 import pytest
 
 import gradlib as torch
+from gradlib.distributed import distributed_c10d
+from gradlib.distributed._gloo import links
 from tests.distributed import harness
 
 dist = torch.distributed
@@ -156,8 +158,7 @@ def lost(op: str, how: str, culprit: int, sockets: bool, asynchronous: bool = Fa
             os.kill(os.getpid(), signal.SIGSTOP)
         if how == "leave":
             dist.destroy_process_group()
-            time.sleep(6)
-            return ("left",)
+            time.sleep(harness.LIMIT)  # its process lives on, until the test ends it
         if how == "exit":
             os._exit(0)
     began = time.monotonic()
@@ -201,8 +202,8 @@ def test_a_lost_rank_is_named_on_all_others(how, sockets):
     others = [rank for rank in range(SIZE) if rank != culprit]
     with harness.start(lost, SIZE, **kwargs) as job:
         ends = job.ends(others)
-        if how == "stop":
-            job.kill(culprit, signal.SIGKILL)
+        if how in ("stop", "leave"):
+            job.kill(culprit)
     for rank, (kind, answer) in zip(others, ends, strict=True):
         assert kind == "result", (kwargs, rank, answer)
         seconds, text, again = answer
@@ -220,7 +221,7 @@ def waiting(how: str) -> tuple[str, float]:
     if dist.get_rank() == 0:
         if how == "leave":
             dist.destroy_process_group()
-            time.sleep(6)
+            time.sleep(harness.LIMIT)  # its process lives on, until the test ends it
         return ("", 0.0)
     began = time.monotonic()
     try:
@@ -232,27 +233,40 @@ def waiting(how: str) -> tuple[str, float]:
 
 @pytest.mark.parametrize("how", ["leave", "end"])
 def test_a_receive_from_a_rank_that_never_sent_anything(how):
-    for text, seconds in harness.run(waiting, SIZE, how=how)[1:]:
+    with harness.start(waiting, SIZE, how=how) as job:
+        ends = job.ends([1, 2])
+        if how == "leave":
+            job.kill(0)
+    for kind, answer in ends:
+        assert kind == "result", answer
+        text, seconds = answer
         assert re.search("rank 0 (has left the group|closed its connection)", text), text
         assert seconds < 2 + harness.ROOM
 
 
 def late(sockets: bool) -> tuple:
-    """Rank 1 comes too late for a group that waits for three seconds."""
+    """Rank 1 comes too late for a group that waits for a second."""
     os.environ["GRADLIB_GLOO_SHARED_MEMORY"] = "0" if sockets else "1"
-    group = dist.new_group(timeout=timedelta(seconds=3))
+    links._ANSWER_SECONDS = (
+        harness.LIMIT
+    )  # rank 1 says what it called last, whenever it gets to run
+    group = dist.new_group()
     x = torch.ones(1)
-    if dist.get_rank() == 1:
-        time.sleep(0.5)  # late, but not too late
     dist.all_reduce(x, group=group)
+    dist.barrier()  # none is late for the all_reduce
+    distributed_c10d._set_pg_timeout(timedelta(seconds=1), group)
+    store = distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
-        time.sleep(7)
+        store.wait(["rank 0 gave up", "rank 2 gave up"])
     began = time.monotonic()
     try:
         dist.broadcast(x, 0, group=group)
+        text = "no error"
     except dist.DistBackendError as error:
-        return float(x), time.monotonic() - began, str(error)
-    return float(x), 0.0, "no error"
+        text = str(error)
+    seconds = time.monotonic() - began
+    store.set(f"rank {dist.get_rank()} gave up", "")
+    return float(x), seconds, text
 
 
 @pytest.mark.parametrize("sockets", [False, True])
@@ -261,26 +275,33 @@ def test_a_timeout_names_who_did_not_come_and_what_it_called_last(sockets):
     for rank, (value, seconds, text) in enumerate(answers):
         assert value == SIZE
         assert "rank 1 did not come" in text and "number 1, all_reduce" in text, (rank, text)
-        assert seconds < 5 + harness.ROOM, (rank, seconds)
+        assert seconds < 3 + harness.ROOM, (rank, seconds)
 
 
 def monitored(all_of_them: bool) -> str:
-    dist.barrier()  # none is late for another reason
-    if dist.get_rank() and (all_of_them or dist.get_rank() == 2):
-        time.sleep(5)
+    """Ranks come after rank 0 has given up; where not all do, rank 1 is there before rank 0 begins to wait."""
+    rank, store = dist.get_rank(), distributed_c10d._get_default_store()
+    limit = timedelta(seconds=harness.LIMIT if rank == 1 else 0.5)
+    if rank == 0 and not all_of_them:
+        dist.group.WORLD.get_group_store().wait(["monitored/1/1"])
+    if rank == 2 or (rank == 1 and all_of_them):
+        store.wait(["rank 0 gave up"])
     try:
-        dist.monitored_barrier(timeout=timedelta(seconds=2), wait_all_ranks=all_of_them)
+        dist.monitored_barrier(timeout=limit, wait_all_ranks=all_of_them)
+        text = "no error"
     except RuntimeError as error:
-        return str(error)
-    return ""
+        text = str(error)
+    if rank == 0:
+        store.set("rank 0 gave up", "")
+    return text
 
 
 def test_monitored_barrier_names_who_is_missing():
     one = harness.run(monitored, SIZE, all_of_them=False)
-    assert one[0] == "[Rank 0]: Rank 2 failed to pass monitoredBarrier in 2000 ms"
+    assert one[0] == "[Rank 0]: Rank 2 failed to pass monitoredBarrier in 500 ms"
     assert "Please check rank 0 logs for faulty rank" in one[1]
     every = harness.run(monitored, SIZE, all_of_them=True)
-    assert every[0] == "[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 2000 ms"
+    assert every[0] == "[Rank 0]: Ranks 1, 2 failed to pass monitoredBarrier in 500 ms"
 
 
 def counts_differ() -> str:

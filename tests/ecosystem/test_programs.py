@@ -26,7 +26,7 @@ def ask(interpreter: str, code: str, **environment: str) -> str:
         [interpreter, "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
         env={**os.environ, **environment},
     ).stdout.strip()

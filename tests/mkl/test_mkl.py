@@ -242,7 +242,7 @@ def test_it_is_loaded_by_the_first_large_array_and_timed_once(tmp_path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert not done.returncode, done.stderr
         texts.append(done.stdout.split(" ", 1))
@@ -254,6 +254,6 @@ def test_it_is_loaded_by_the_first_large_array_and_timed_once(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert "USE_MKL=OFF" in done.stdout, done.stderr

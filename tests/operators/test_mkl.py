@@ -209,7 +209,7 @@ def test_a_library_that_cannot_be_loaded_changes_nothing(tmp_path, content):
         "assert 'USE_MKL=OFF' in gl.__config__.show(); print(mkl.path())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
         env={**os.environ, "GRADLIB_MKL": str(file)},
     )  # fmt: skip
     assert not done.returncode, done.stderr

@@ -174,7 +174,7 @@ def _main(library: str, rank: int, path: str, pipe: Any) -> None:
     torch = importlib.import_module(library)
     logged: list = []
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{path}/meet", rank=rank, world_size=SIZE, timeout=timedelta(seconds=60)
+        "gloo", init_method=f"file://{path}/meet", rank=rank, world_size=SIZE, timeout=timedelta(seconds=300)
     )  # fmt: skip
     try:
         program(torch, lambda *what: logged.append(repr(what)))

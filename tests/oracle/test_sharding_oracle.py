@@ -25,7 +25,7 @@ def results(launcher: list[str], folder: Path) -> dict[str, Any]:
     ]
     try:
         for process in processes:
-            _, errors = process.communicate(timeout=120)
+            _, errors = process.communicate(timeout=300)
             assert process.returncode == 0, errors
     finally:
         for process in processes:

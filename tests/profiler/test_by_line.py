@@ -49,11 +49,12 @@ def test_each_line_has_the_cost_of_its_operations_and_of_their_nodes():
     rows = {row.key: row for row in prof.by_line()}
     slow, exp, both = (rows[line_after(model, lines)] for lines in (1, 4, 5))
     assert slow.calls == 2
-    assert 4000 < slow.forward_cpu_us < slow.backward_cpu_us and slow.backward_cpu_us > 120000
+    assert slow.forward_cpu_us > 4000 and slow.backward_cpu_us > 120000
     assert (exp.calls, both.calls) == (2, 4)
     assert exp.forward_cpu_us > 0 and exp.backward_cpu_us > 0
     assert line_after(model, 2) not in rows  # the label's own time is that of no line
-    assert slow == prof.by_line()[0]
+    totals = [row.forward_cpu_us + row.backward_cpu_us for row in prof.by_line()]
+    assert totals == sorted(totals, reverse=True)
     assert {row.forward_device_us for row in rows.values()} == {0}
     every = sum(row.forward_cpu_us + row.backward_cpu_us for row in rows.values())
     events = prof.function_events
@@ -68,8 +69,11 @@ def test_a_line_shows_its_text():
     assert lines[0].split() == "Line Calls Forward CPU Backward CPU Source".split()
     assert len(lines) == 4 and set(lines[1]) <= set("- ")
     number = model.__code__.co_firstlineno + 1
-    assert lines[2].startswith(f"test_by_line.py:{number} ")
-    assert lines[2].endswith("y = Slow.apply(x)")
+    # the first, unless the machine let another line wait
+    [line] = [
+        line for line in str(prof.by_line()).splitlines() if f"test_by_line.py:{number} " in line
+    ]
+    assert line.startswith("test_by_line.py:") and line.endswith("y = Slow.apply(x)")
 
 
 def test_operations_of_double_backward_belong_to_the_line_of_the_first_operation():

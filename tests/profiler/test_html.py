@@ -41,7 +41,7 @@ def run(path, tmp_path):
             [node(), HERE / "browser.js", page, scenario],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -345,13 +345,13 @@ def test_a_thread_that_outlives_the_profile():
     def work():
         gradlib.ones(2).sin()
         ready.set()
-        go.wait(10)
+        go.wait(300)
         found.append(gradlib.ones(2).cos().tolist())
 
     with profile(experimental_config=_ExperimentalConfig(profile_all_threads=True)) as prof:
         thread = threading.Thread(target=work)
         thread.start()
-        assert ready.wait(10)
+        assert ready.wait(300)
     assert names(prof) == ["sin"]
     go.set()
     thread.join()

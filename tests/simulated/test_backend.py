@@ -146,7 +146,7 @@ def test_the_tests_for_a_gpu_pass_on_the_simulated_device():
             sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--device", "simulated",
             "tests_gpu/test_device.py",
         ],
-        capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=120,
+        capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=300,
     )  # fmt: skip
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout
 

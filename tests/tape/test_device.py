@@ -78,7 +78,7 @@ print("fine")
 def test_runs_without_cuda_packages():
     # rows: DEV-02
     done = subprocess.run(
-        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT, timeout=60
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT, timeout=300
     )
     assert done.returncode == 0 and done.stdout.strip() == "fine", done.stderr
 
@@ -138,7 +138,7 @@ def test_a_cupy_that_cannot_be_used_is_named(unusable):
     # rows: DEV-02 DEV-09
     environment, text = unusable
     command = [sys.executable, "-c", UNUSABLE_PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr + done.stdout
     lines = done.stdout.splitlines()
     assert len(lines) == 8
@@ -162,7 +162,7 @@ def test_tests_for_a_gpu_are_skipped_with_that_reason_or_refused_where_cupy_is_b
         "tests_gpu/test_memory.py",
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120
+        command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=300
     )
     if "cannot open" in text:
         assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout + done.stderr
@@ -286,7 +286,7 @@ def test_layout_of_the_repository():
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout
     assert "skipped" in done.stdout and "CUDA is not available" in done.stdout

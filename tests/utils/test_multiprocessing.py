@@ -49,14 +49,14 @@ def test_what_a_child_writes_its_parent_sees(strategy):
     questions.put(row)
     child = context.Process(target=work_on, args=(questions, answers))
     child.start()
-    back = answers.get(timeout=60)
+    back = answers.get(timeout=300)
     assert base.is_shared() and row.is_shared()
     assert base.tolist() == [[0, 0, 0], [5, 5, 5]] and back.tolist() == [5, 5]
     back.fill_(7)
     assert base[1].tolist() == [5, 7, 7]
     assert back.untyped_storage() is base.untyped_storage()
     questions.put(None)
-    child.join(60)
+    child.join(300)
     assert child.exitcode == 0
 
 
@@ -141,12 +141,12 @@ def test_a_sender_lives_until_its_tensors_are_received(strategy):
     queue = context.Queue()
     child = context.Process(target=send_and_leave, args=(queue, strategy))
     child.start()
-    child.join(60)
+    child.join(300)
     if strategy == "file_system":
-        assert queue.get(timeout=60).tolist() == [1, 1]
+        assert queue.get(timeout=300).tolist() == [1, 1]
         return
     with pytest.raises((EOFError, OSError), match="file_system"):
-        queue.get(timeout=60)
+        queue.get(timeout=300)
 
 
 def test_strategies_are_checked():
@@ -165,7 +165,7 @@ def test_pools_give_tensors_back():
 def fail(index):
     if index == 1:
         raise ValueError("of the second")
-    time.sleep(60)
+    time.sleep(600)
 
 
 def leave(index, how):

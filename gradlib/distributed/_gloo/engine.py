@@ -47,6 +47,12 @@ class Gloo(Backend):
             self._shared = self._map(Peers([int(pid) for _, pid in places], self.ranks))
         self._ways: Any = self._shared or self._links
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        super().set_timeout(timeout)
+        self._links.timeout = timeout.total_seconds()
+        if self._shared is not None:
+            self._shared.timeout = timeout.total_seconds()
+
     def _map(self, peers: Peers) -> Shared | None:
         """Memory that all ranks map, which is on all of them or on none."""
         store, rank, size = self.store, self.rank, self.size

@@ -21,6 +21,7 @@ from .reduction import COMBINE
 __all__ = ["Links"]
 
 _COLLECTIVE, _CHECK = -1, -2  # tags of messages; those of point-to-point messages are >= 0
+_ANSWER_SECONDS = 10.0  # for all to say what they called last
 _RING = 1 << 16  # bytes from which on a ring is faster than doubling
 _DIGESTS = struct.Struct("<QQ")
 
@@ -93,8 +94,10 @@ class Links:
         others = [r for r in range(self.size) if r != self.rank]
         for r in others:
             self._tell(r, ASK, b"")
-        deadline = time.monotonic() + 2.0
-        while len(told) < len(others) and time.monotonic() < deadline:
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while (
+            not told.keys() | self._box.gone.keys() >= set(others) and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         number = self._box.last.partition(b",")[0]
         late = []

@@ -80,19 +80,22 @@ class _Box:
         self.arrived: deque[tuple[int, int, bytearray]] = deque()
         self.waiting: list[Receive] = []
         self.dead: str | None = None
-        self.gone: dict[int, str] = {}
+        # ranks from which nothing comes any more: how they left; None: their connection broke, and it may be known why
+        self.gone: dict[int, str | None] = {}
 
-    def lose(self, rank: int, how: str = "closed its connection: its process ended") -> None:
-        """Nothing comes from this rank any more."""
-        self.gone.setdefault(rank, f"rank {self.names[rank]} {how}")
-
-    def refusal(self, receive: Receive) -> str | None:
+    def refusal(self, receive: Receive) -> DistBackendError | None:
         """Why this receive cannot be fulfilled by what is still to come."""
         if self.dead is not None:
-            return self.dead
-        if receive.source is not None:
-            return self.gone.get(receive.source)
-        return next(iter(self.gone.values())) if len(self.gone) == len(self.processes) - 1 else None
+            return DistBackendError(self.dead)
+        source = receive.source
+        if source is None and len(self.gone) == len(self.processes) - 1:
+            source = next(iter(self.gone))
+        if source not in self.gone:
+            return None
+        left = self.gone[source]
+        if left is not None:
+            return DistBackendError(f"rank {self.names[source]} {left}")
+        return PeerLost(f"rank {self.names[source]} closed its connection: its process ended")
 
 
 class _Incoming:
@@ -147,7 +150,7 @@ class Mailroom:
         with self._lock:
             box = self._boxes[group] = _Box(addresses)
             for process in self._gone.intersection(box.processes):
-                box.lose(box.processes.index(process))
+                box.gone.setdefault(box.processes.index(process), None)
             early = self._early.pop(group, [])
         for source, tag, data in early:
             self._deliver(group, source, tag, data)
@@ -189,7 +192,7 @@ class Mailroom:
                 if why is None:
                     box.waiting.append(receive)
                     return receive
-                receive.finish(-1, (DistBackendError if box.dead else PeerLost)(why))
+                receive.finish(-1, why)
                 return receive
         self._fill(receive, sender, data)
         return receive
@@ -256,19 +259,19 @@ class Mailroom:
             except (OSError, RuntimeError):  # it is gone
                 return
 
-    def _lose(self, found: list[tuple[_Box, int]], *how: str) -> None:
+    def _lose(self, found: list[tuple[_Box, int]], left: str | None = None) -> None:
         """Fail the receives that only ranks that are gone could fulfil."""
         failed = []
         with self._lock:
             for box, rank in found:
-                box.lose(rank, *how)
+                box.gone.setdefault(rank, left)
                 for receive in list(box.waiting):
                     why = box.refusal(receive)
                     if why is not None:
                         box.waiting.remove(receive)
                         failed.append((receive, why))
         for receive, why in failed:
-            receive.finish(-1, PeerLost(why))
+            receive.finish(-1, why)
 
     # -- the reading thread --------------------------------------------------------------------------------------
 

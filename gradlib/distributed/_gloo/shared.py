@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import DistBackendError
+from .._errors import DistBackendError, PeerLost
 from .links import cuts, said_last
 from .liveness import Peers
 from .reduction import COMBINE
@@ -128,21 +128,23 @@ class Shared:
             if now - looked > _CHECK:
                 looked = now
                 self._look(target)
-                if now - began > self.timeout:
+                if now - began > self.timeout and words[at] < target:
                     raise TimeoutError(self._missing(target))
 
     def _look(self, target: int) -> None:
         """Raise if what is waited for will never come."""
         words = self._words
         why = self.aborted()
-        if why is not None:
+        late = [r for r in range(self.size) if r != self.rank and words[r * _WORDS] < target]
+        # when all have come, it does not matter that one of them was the end of the group right after
+        if why is not None and late:
             raise DistBackendError(why)
-        for r in range(self.size):
-            if r == self.rank or words[r * _WORDS] >= target:
-                continue
-            why = "has left the group" if words[r * _WORDS + _LEFT] else self.peers.trouble(r)
+        for r in late:
+            left = bool(words[r * _WORDS + _LEFT])
+            why = "has left the group" if left else self.peers.trouble(r)
             if why is not None and words[r * _WORDS] < target:
-                raise DistBackendError(f"rank {self.peers.ranks[r]} {why}; {self._last(r)}")
+                kind = DistBackendError if left else PeerLost
+                raise kind(f"rank {self.peers.ranks[r]} {why}; {self._last(r)}")
 
     def _last(self, r: int) -> str:
         return said_last(self._text(r))

@@ -24,7 +24,7 @@ from .._backend import Backend, Pending
 from .._errors import DistBackendError
 from .._tcp_store import TCPStore
 from .._wire import TOKEN
-from .loading import library, note_failure
+from .loading import library, note_failure, note_job
 from .reductions import HALVES, WORDS, combine, ops, types
 
 __all__ = ["Mpi"]
@@ -106,8 +106,14 @@ class Mpi(Backend):
                 f'backend "mpi": {self.size} ranks were asked for, but MPI knows of {world.Get_size()} process(es). '
                 f"Start the program by MPI's own launcher: mpiexec -n {self.size} python train.py"
             )
+        if self.size == world.Get_size():
+            note_job(self.store, self.rank, self.size)
         group = world.Get_group().Incl(ranks)
         return world.Create_group(group, int(self.store.get("mpi/tag")))
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        super().set_timeout(timeout)
+        self._seconds = timeout.total_seconds()
 
     # -- waiting -------------------------------------------------------------------------------------------------
 

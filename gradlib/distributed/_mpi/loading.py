@@ -8,14 +8,16 @@ import importlib.metadata
 import os
 import sys
 import time
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
-__all__ = ["library", "note_failure"]
+__all__ = ["library", "note_failure", "note_job"]
 
-GRACE = 3.0  # seconds that the other ranks have to raise before mpiexec is told to end them
+GRACE = 10.0  # seconds that the other ranks have to raise before mpiexec is told to end them
 
 _failed = False
+_job: tuple[Any, int, int] | None = None  # the store of all processes of MPI, rank and size
 
 
 @cache
@@ -75,6 +77,12 @@ def note_failure() -> None:
         atexit.register(_leave)
 
 
+def note_job(store: Any, rank: int, size: int) -> None:
+    """The store that all processes of MPI have in common, and which of them this one is."""
+    global _job
+    _job = store, rank, size
+
+
 def _leave() -> None:
     """At the end of the process: MPI's own end waits for all ranks, which do not come after a failure."""
     MPI = library()
@@ -83,5 +91,18 @@ def _leave() -> None:
     if MPI.COMM_WORLD.Get_size() > 1:
         sys.stdout.flush()
         sys.stderr.flush()
-        time.sleep(GRACE)  # others read what went wrong here, and say so
+        _wait_for_others()
         MPI.COMM_WORLD.Abort(1)
+
+
+def _wait_for_others() -> None:
+    """Let the others read what went wrong here, and say so: until all are at their end, some seconds at most."""
+    begun = time.monotonic()
+    try:
+        if _job is None:
+            raise RuntimeError("no group of all processes was made")
+        store, rank, size = _job
+        store.set(f"mpi/ends/{rank}", "")
+        store.wait([f"mpi/ends/{r}" for r in range(size)], timedelta(seconds=GRACE))
+    except Exception:  # not all came, or the store is gone: nobody can say that they have ended
+        time.sleep(max(0.0, begun + GRACE - time.monotonic()))

@@ -85,6 +85,11 @@ class Nccl(Backend):
         self._watchdog = Watchdog(self._ask, self.fail, timeout.total_seconds())
         self._points = Points(self)
 
+    def set_timeout(self, timeout: timedelta) -> None:
+        super().set_timeout(timeout)
+        self._host.set_timeout(timeout)
+        self._watchdog.limit = timeout.total_seconds()
+
     def communicator(self, key: str, rank: int, size: int) -> Any:
         """A communicator with others that ask for the same key; waits for them.
 

@@ -36,7 +36,7 @@ class Watchdog:
     """
 
     def __init__(self, ask: Callable[[], None], tell: Callable[[str], None], limit: float) -> None:
-        self._ask, self._tell, self._limit = ask, tell, limit
+        self._ask, self._tell, self.limit = ask, tell, limit
         self._entries: deque[Watched] = deque()
         self._changed = threading.Condition()
         self._ended = False
@@ -97,6 +97,6 @@ class Watchdog:
                     break
                 self._entries.popleft()
             oldest = self._entries[0] if self._entries else None
-        if oldest is not None and now - oldest.begun > self._limit:
-            return f"{oldest.what} was not done within {self._limit:g} s"
+        if oldest is not None and now - oldest.begun > self.limit:
+            return f"{oldest.what} was not done within {self.limit:g} s"
         return None

@@ -20,6 +20,7 @@ __all__ = ["Meeting", "Place"]
 
 _LOST_SECONDS = 30.0  # without a heartbeat of a launcher
 _BEAT_SECONDS = 1.0
+_LEAVE_SECONDS = 15.0  # that who holds the store waits for the others to have read it
 
 
 class Place(NamedTuple):
@@ -205,7 +206,7 @@ class Meeting:
             return
         try:
             left = self._store.add(f"{self._round}/left", 1)
-            deadline = time.monotonic() + 5 * _BEAT_SECONDS
+            deadline = time.monotonic() + _LEAVE_SECONDS
             while self.is_host and left < self._place.nodes and time.monotonic() < deadline:
                 time.sleep(0.05)
                 left = self._store.add(f"{self._round}/left", 0)
