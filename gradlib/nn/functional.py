@@ -45,6 +45,10 @@ from ..operators.linalg.grouped_mm import grouped_mm
 from ..operators.linalg.matmul import linear_op
 from ..operators.nn.attention import scaled_dot_product_attention
 from ..operators.nn.batch_norm import batch_norm
+from ..operators.nn.binary_cross_entropy import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+)
 from ..operators.nn.conv import (
     conv1d,
     conv2d,
@@ -55,6 +59,8 @@ from ..operators.nn.conv import (
     conv_transpose3d,
 )
 from ..operators.nn.cross_entropy import cross_entropy, nll_loss
+from ..operators.nn.ctc_loss import ctc_loss
+from ..operators.nn.distribution_loss import gaussian_nll_loss, kl_div, poisson_nll_loss
 from ..operators.nn.dropout import (
     alpha_dropout,
     dropout,
@@ -75,26 +81,14 @@ from ..operators.nn.interpolate import (
     upsample_nearest,
 )
 from ..operators.nn.layer_norm import layer_norm, rms_norm
-from ..operators.nn.loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-)
 from ..operators.nn.margin_loss import (
     cosine_embedding_loss,
-    ctc_loss,
     hinge_embedding_loss,
     margin_ranking_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
+    soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
@@ -136,6 +130,7 @@ from ..operators.nn.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
+from ..operators.nn.regression_loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from ..operators.nn.softmax import functional_log_softmax as log_softmax
 from ..operators.nn.softmax import functional_softmax as softmax
 from ..operators.nn.softmax import functional_softmin as softmin
