@@ -8,7 +8,7 @@ from . import (
     removed,
     written,
 )
-from .create import data, filled, interchange, ranges
+from .create import data, filled, interchange, ranges, strided
 from .elementwise import (
     absolute,
     activation,
@@ -25,7 +25,7 @@ from .elementwise import (
     transcendental,
 )
 from .fft import stft, transforms, window_functions
-from .index import fill, gather, getitem, index_dim, scatter, search
+from .index import fill, gather, getitem, index_dim, scatter, search, setitem
 from .linalg import (
     addmm,
     base,
@@ -69,7 +69,19 @@ from .nn import (
 )
 from .random import draw, implicit, samplers
 from .reduce import covariance, extrema, histogram, moments, norm, order, scan, sort, sums
-from .shape import arrange, copies, dims, expand, join, pad, reshape, slicing, split
+from .shape import (
+    arrange,
+    as_strided,
+    copies,
+    dims,
+    expand,
+    join,
+    pad,
+    reshape,
+    slicing,
+    split,
+    view_scatter,
+)
 from .sparse import make
 from .sparse import methods as sparse_methods
 from .special import bessel, erf, gamma

@@ -29,7 +29,7 @@ from ...tape.device import beside
 from ...tape.layout import in_order
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
-from ..create.filled import wrap_like
+from ..create.base import wrap_like
 from ..kinds import missing, unsupported
 
 

@@ -20,7 +20,7 @@ from ...tape.device import beside
 from ...tape.layout import check_layout
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
-from ..create.filled import finish, place
+from ..create.base import finish, place
 from ..elementwise.complex import conj
 from ..kinds import unsupported
 from ..shape.arrange import roll

@@ -24,7 +24,7 @@ from ...tape.layout import check_layout, contiguous_format, copy_in, in_order, p
 from ...tape.lazy import raw_values
 from ...tape.modes import shared, state
 from ...tape.tensor import Tensor, to_host
-from ..create.filled import asked, finish, pinned_copy, place, sizes
+from ..create.base import asked, finish, pinned_copy, place, sizes
 from ..kinds import refuse, unsupported
 
 

@@ -11,7 +11,7 @@ from ...op.expose import function, write_same
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 from ..elementwise import complex
-from . import dims, expand, slicing, split
+from . import as_strided, dims, expand, slicing, split
 from . import reshape as shape
 
 _OF: dict[Op, Op] = {}  # view op -> the op that copies
@@ -93,7 +93,7 @@ def _viewed(input, *size, dtype=None):
 
 
 for _name, _function in {
-    "alias": _detached, "as_strided": slicing.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
+    "alias": _detached, "as_strided": as_strided.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
     "permute": dims.permute, "select": slicing.select, "slice": _sliced, "split": split.split,
     "split_with_sizes": split.split_with_sizes, "squeeze": dims.squeeze, "t": dims.t, "transpose": dims.transpose,
     "unbind": split.unbind, "unfold": slicing.unfold, "unsqueeze": dims.unsqueeze, "view": _viewed,
