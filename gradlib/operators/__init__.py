@@ -32,16 +32,18 @@ from .linalg import (
     cholesky,
     decompose,
     einsum,
-    functions,
     householder,
     ldl,
     lowrank,
     lstsq,
     lu,
     matmul,
+    matrix_functions,
+    matrix_norm,
     norms,
     products,
     solve,
+    tensor_equations,
 )
 from .nn import (
     attention,
@@ -67,7 +69,7 @@ from .nn import (
     softmax,
     vision,
 )
-from .random import draw, implicit, samplers
+from .random import discrete, implicit, integers, samplers, uniform_normal
 from .reduce import covariance, extrema, histogram, moments, norm, order, scan, sort, sums
 from .shape import (
     arrange,

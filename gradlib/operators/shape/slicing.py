@@ -220,7 +220,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     return diagonal_op.call(input, offset, *two_dims(dim1, dim2, input._array.ndim))
 
 
-# -- windows ---------------------------------------------------------------------------------------------------
+# -- windows -----------------------------------------------------------------------------------------------------
 
 
 def _unfold(xp, self, *, dim, size, step):
