@@ -28,6 +28,7 @@ from ..operators.nn import (
     interpolate,
     margin_loss,
     pool_adaptive,
+    pool_fractional,
     regression_loss,
 )
 from ..operators.reduce import norm
@@ -147,6 +148,7 @@ _PLACES = (
     margin_loss,
     norm,
     pool_adaptive,
+    pool_fractional,
     regression_loss,
     linalg,
 )

@@ -92,13 +92,9 @@ from ..operators.nn.margin_loss import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from ..operators.nn.max_unpool import max_unpool1d, max_unpool2d, max_unpool3d
 from ..operators.nn.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
-from ..operators.nn.normalization import (
-    group_norm,
-    instance_norm,
-    local_response_norm,
-    normalize,
-)
+from ..operators.nn.normalization import group_norm, instance_norm, local_response_norm, normalize
 from ..operators.nn.pool import (
     max_pool1d,
     max_pool1d_with_indices,
@@ -114,13 +110,6 @@ from ..operators.nn.pool_adaptive import (
     adaptive_max_pool2d_with_indices,
     adaptive_max_pool3d,
     adaptive_max_pool3d_with_indices,
-    fractional_max_pool2d,
-    fractional_max_pool2d_with_indices,
-    fractional_max_pool3d,
-    fractional_max_pool3d_with_indices,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
 from ..operators.nn.pool_average import (
     avg_pool1d,
@@ -130,17 +119,17 @@ from ..operators.nn.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
+from ..operators.nn.pool_fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
 from ..operators.nn.regression_loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from ..operators.nn.softmax import functional_log_softmax as log_softmax
 from ..operators.nn.softmax import functional_softmax as softmax
 from ..operators.nn.softmax import functional_softmin as softmin
-from ..operators.nn.vision import (
-    channel_shuffle,
-    fold,
-    pixel_shuffle,
-    pixel_unshuffle,
-    unfold,
-)
+from ..operators.nn.vision import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from ..operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
 from ..operators.shape.pad import pad
 from ..ops.aten import PLACES as _PLACES

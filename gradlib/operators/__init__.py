@@ -17,12 +17,14 @@ from .elementwise import (
     clamp,
     compare,
     complex,
+    conjugate,
     floats,
     piecewise,
     python_operators,
     rounding,
     ternary,
     transcendental,
+    where,
 )
 from .fft import stft, transforms, window_functions
 from .index import fill, gather, getitem, index_dim, scatter, search, setitem
@@ -59,18 +61,31 @@ from .nn import (
     interpolate,
     layer_norm,
     margin_loss,
+    max_unpool,
     multihead,
     normalization,
     pool,
     pool_adaptive,
     pool_average,
+    pool_fractional,
     recurrent,
     regression_loss,
     softmax,
     vision,
 )
 from .random import discrete, implicit, integers, samplers, uniform_normal
-from .reduce import covariance, extrema, histogram, moments, norm, order, scan, sort, sums
+from .reduce import (
+    covariance,
+    differences,
+    extrema,
+    histogram,
+    moments,
+    norm,
+    order,
+    scan,
+    sort,
+    sums,
+)
 from .shape import (
     arrange,
     as_strided,
@@ -79,9 +94,11 @@ from .shape import (
     expand,
     join,
     pad,
+    repeat,
     reshape,
     slicing,
     split,
+    triangles,
     view_scatter,
 )
 from .sparse import make

@@ -21,7 +21,7 @@ from ...tape.layout import check_layout
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.base import finish, place
-from ..elementwise.complex import conj
+from ..elementwise.conjugate import conj
 from ..kinds import unsupported
 from ..shape.arrange import roll
 from ..shape.pad import pad_constant_op

@@ -9,14 +9,7 @@ from ...op.declare import declare
 from ...op.expose import PUBLIC, need_tensor, write_same
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from .base import (
-    check_dims,
-    check_lengths,
-    check_square,
-    eye_like,
-    full_precision,
-    linalg,
-)
+from .base import check_dims, check_lengths, check_square, eye_like, full_precision, linalg
 from .solve import inv
 
 

@@ -9,12 +9,7 @@ from ...op.expose import write_out, write_same
 from ...tape import dtypes
 from ...tape.tensor import Tensor, wrap_dim
 from ..reduce.norm import narrowing, vector_norm
-from .base import (
-    check_dims,
-    check_matrix,
-    check_square,
-    linalg,
-)
+from .base import check_dims, check_matrix, check_square, linalg
 from .decompose import svdvals
 from .solve import inv_ex
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from ...op.expose import write_out
-from .base import (
-    linalg,
-)
+from .base import linalg
 from .solve import inv, solve
 
 

@@ -14,17 +14,10 @@ from ...tape.lazy import raw_values
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
-from ..elementwise.compare import where
+from ..elementwise.where import where
 from ..kinds import named, same_dtype, unsupported
 from ..reduce.norm import pairwise_distance
-from .loss_base import (
-    NONE,
-    number_of,
-    pointwise_loss,
-    reduced,
-    reduction_number,
-    refuse_grad,
-)
+from .loss_base import NONE, number_of, pointwise_loss, reduced, reduction_number, refuse_grad
 
 # -- signs of scores ---------------------------------------------------------------------------------------------------
 

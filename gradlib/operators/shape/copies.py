@@ -13,8 +13,10 @@ from ...tape.tensor import Tensor
 from ..elementwise import complex
 from . import as_strided, dims, expand, slicing, split
 from . import reshape as shape
+from .triangles import diagonal_copy_op
 
-_OF: dict[Op, Op] = {}  # view op -> the op that copies
+# view op -> the op that copies; that of the diagonal is also what `diag` of a matrix is
+_OF: dict[Op, Op] = {slicing.diagonal_op: diagonal_copy_op}
 
 
 def _declare_copy(op: Op) -> Op:
@@ -34,8 +36,8 @@ def _declare_copy(op: Op) -> Op:
 
 
 for _view in [op for op in REGISTRY.values() if op.view and not op.flips]:
-    # there is one of the diagonal: it is also what `diag` of a matrix is
-    _OF[_view] = REGISTRY.get(_view.name + "_copy") or _declare_copy(_view)
+    if _view not in _OF:
+        _OF[_view] = _declare_copy(_view)
 
 
 def _publish(name: str, view: Callable) -> None:
