@@ -13,7 +13,6 @@ from ..operators.elementwise.activation import (
     celu_,
     elu,
     elu_,
-    gelu,
     glu,
     logsigmoid,
     mish,
@@ -24,6 +23,7 @@ from ..operators.elementwise.activation import (
     softsign,
     tanhshrink,
 )
+from ..operators.elementwise.gelu import gelu
 from ..operators.elementwise.piecewise import (
     hardshrink,
     hardsigmoid,
@@ -42,7 +42,7 @@ from ..operators.elementwise.piecewise import (
     threshold_,
 )
 from ..operators.linalg.grouped_mm import grouped_mm
-from ..operators.linalg.matmul import linear_op
+from ..operators.linalg.linear import linear_op
 from ..operators.nn.attention import scaled_dot_product_attention
 from ..operators.nn.batch_norm import batch_norm
 from ..operators.nn.binary_cross_entropy import (

@@ -19,6 +19,7 @@ from .elementwise import (
     complex,
     conjugate,
     floats,
+    gelu,
     piecewise,
     python_operators,
     rounding,
@@ -26,8 +27,8 @@ from .elementwise import (
     transcendental,
     where,
 )
-from .fft import stft, transforms, window_functions
-from .index import fill, gather, getitem, index_dim, scatter, search, setitem
+from .fft import frequencies, stft, transforms, window_functions
+from .index import fill, gather, getitem, index_dim, scatter, search, setitem, take_put
 from .linalg import (
     addmm,
     base,
@@ -36,6 +37,7 @@ from .linalg import (
     einsum,
     householder,
     ldl,
+    linear,
     lowrank,
     lstsq,
     lu,
@@ -79,6 +81,7 @@ from .reduce import (
     differences,
     extrema,
     histogram,
+    logical,
     moments,
     norm,
     order,
