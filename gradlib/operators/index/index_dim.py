@@ -29,6 +29,7 @@ def _at(dim: int, index) -> tuple:
 
 
 def ints(*values):
+    """A tensor of int64: indices of samples."""
     return Tensor._make(np.array(values, np.int64))
 
 
