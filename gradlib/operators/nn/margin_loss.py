@@ -252,17 +252,22 @@ def _triplet_public(
     `nn.functional.triplet_margin_loss`.
     """
     number = number_of("triplet_margin_loss", reduction, 8)
+
+    def distance(x1, x2):
+        return pairwise_distance(x1, x2, p, eps)
+
+    return _triplet(anchor, positive, negative, distance, margin, swap, number)
+
+
+def _triplet(anchor, positive, negative, distance, margin, swap, number):
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
             f"anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
-    near, far = (
-        pairwise_distance(anchor, positive, p, eps),
-        pairwise_distance(anchor, negative, p, eps),
-    )
+    near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
-        far = far.minimum(pairwise_distance(positive, negative, p, eps))
+        far = far.minimum(distance(positive, negative))
     return reduced((margin + near - far).clamp_min(0), number)
 
 
@@ -293,16 +298,8 @@ def triplet_margin_with_distance_loss(
     number = reduction_number(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
-    if not anchor.ndim == positive.ndim == negative.ndim:
-        raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
-            f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
-        )
     distance = distance_function or pairwise_distance
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = far.minimum(distance(positive, negative))
-    return reduced((margin + near - far).clamp_min(0), number)
+    return _triplet(anchor, positive, negative, distance, margin, swap, number)
 
 
 def _check_class_loss(kernel: str, x: Tensor, y: Tensor) -> None:

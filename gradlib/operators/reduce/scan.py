@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import wraps
 
 import numpy as np
 
@@ -106,6 +107,35 @@ def _wider(x, dim: int):
     return None if few else WIDER.get(x.dtype)
 
 
+def _precise(quotient):
+    """For the gradient of a scan: raw numbers are computed in the dtype `_wider` says, by `quotient` where it can."""
+
+    def wrap(gradient):
+        @wraps(gradient)
+        def formula(F, g, x, dim):
+            if not x.shape or not x.shape[dim]:
+                return g
+            wider = _wider(x, dim)
+            if wider is None:
+                return gradient(F, g, x, dim)
+            g, wide = g.astype(wider), x.astype(wider)
+            found = quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
+            if found is None:
+                found = gradient(F, g, wide, dim)
+            return found.astype(x.dtype)
+
+        return formula
+
+    return wrap
+
+
+def _sums_to_end(xp, x, dim: int):
+    """The sums of each element and all after it along `dim`."""
+    flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
+    xp.accumulate("add", x[flip], dim, out[flip])
+    return out
+
+
 def _cumprod_quotient(xp, g, x, dim: int):
     """The gradient of cumprod as a running sum divided by `x`; None where a factor or a product is too extreme.
 
@@ -118,24 +148,15 @@ def _cumprod_quotient(xp, g, x, dim: int):
     if not (size.min() > SMALLEST and size.max() < LARGEST):
         return None
     products *= g
-    flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
-    xp.accumulate("add", products[flip], dim, out[flip])
+    out = _sums_to_end(xp, products, dim)
     out /= x
     return out
 
 
 @formula_function()
+@_precise(_cumprod_quotient)
 def cumprod_gradient(F, g, x, dim):
     """The gradient of cumprod, g and x of the same shape, x conjugated."""
-    if not x.shape or not x.shape[dim]:
-        return g
-    wider = _wider(x, dim)
-    if wider is not None:
-        g, wide = g.astype(wider), x.astype(wider)
-        found = _cumprod_quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
-        if found is None:
-            found = cumprod_gradient(F, g, wide, dim)
-        return found.astype(x.dtype)
     for state, step in reversed(_steps(F, x, dim, lambda early, late: early * late)):
         n = state.shape[dim]
         first, late = _split(F, g, dim, step)
@@ -177,24 +198,15 @@ def _logcumsumexp_quotient(xp, g, x, dim: int):
     if not sums.min() > SMALLEST:
         return None
     np.divide(g, sums, sums)
-    flip, out = backwards(x.ndim, dim), np.empty(x.shape, x.dtype)
-    xp.accumulate("add", sums[flip], dim, out[flip])
+    out = _sums_to_end(xp, sums, dim)
     out *= terms
     return out if np.isfinite(out).all() else None
 
 
 @formula_function()
+@_precise(_logcumsumexp_quotient)
 def logcumsumexp_gradient(F, g, x, dim):
     """The gradient of logcumsumexp: every factor is a share of a sum, so nothing overflows."""
-    if not x.shape or not x.shape[dim]:
-        return g
-    wider = _wider(x, dim)
-    if wider is not None:
-        g, wide = g.astype(wider), x.astype(wider)
-        found = _logcumsumexp_quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
-        if found is None:
-            found = logcumsumexp_gradient(F, g, wide, dim)
-        return found.astype(x.dtype)
     for state, step in reversed(_steps(F, x, dim, lambda early, late: F.logaddexp(early, late))):
         n = state.shape[dim]
         early, late = F.slice(state, dim, 0, n - step, 1), F.slice(state, dim, step, n, 1)
