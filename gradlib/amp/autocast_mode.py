@@ -22,7 +22,15 @@ from .. import cuda, linalg
 from .._refused import refuse
 from ..op.expose import PUBLIC
 from ..operators.elementwise.cast import cast_op
-from ..operators.nn import grid, interpolate, loss, margin_loss, pool_adaptive
+from ..operators.nn import (
+    distribution_loss,
+    grid,
+    interpolate,
+    margin_loss,
+    pool_adaptive,
+    pool_fractional,
+    regression_loss,
+)
 from ..operators.reduce import norm
 from ..tape import dtypes, handed, override
 from ..tape.device import device
@@ -133,7 +141,17 @@ def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
 # -- functions that are in a list as a whole -------------------------------------------------------------------------
 
 # where these are found, beside gradlib itself
-_PLACES = (grid, interpolate, loss, margin_loss, norm, pool_adaptive, linalg)
+_PLACES = (
+    distribution_loss,
+    grid,
+    interpolate,
+    margin_loss,
+    norm,
+    pool_adaptive,
+    pool_fractional,
+    regression_loss,
+    linalg,
+)
 
 
 @functools.cache

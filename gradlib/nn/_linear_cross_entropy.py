@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..operators import public as ops
-from ..operators.linalg.matmul import linear_op
+from ..operators.linalg.linear import linear_op
 from ..operators.nn.cross_entropy import cross_entropy
-from ..operators.nn.loss import reduction_number
+from ..operators.nn.loss_base import reduction_number
 from ..tape import dtypes
 from ..tape.tensor import Tensor
 from ..utils.checkpoint import checkpoint

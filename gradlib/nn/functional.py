@@ -13,7 +13,6 @@ from ..operators.elementwise.activation import (
     celu_,
     elu,
     elu_,
-    gelu,
     glu,
     logsigmoid,
     mish,
@@ -24,6 +23,7 @@ from ..operators.elementwise.activation import (
     softsign,
     tanhshrink,
 )
+from ..operators.elementwise.gelu import gelu
 from ..operators.elementwise.piecewise import (
     hardshrink,
     hardsigmoid,
@@ -42,9 +42,13 @@ from ..operators.elementwise.piecewise import (
     threshold_,
 )
 from ..operators.linalg.grouped_mm import grouped_mm
-from ..operators.linalg.matmul import linear_op
+from ..operators.linalg.linear import linear_op
 from ..operators.nn.attention import scaled_dot_product_attention
 from ..operators.nn.batch_norm import batch_norm
+from ..operators.nn.binary_cross_entropy import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+)
 from ..operators.nn.conv import (
     conv1d,
     conv2d,
@@ -55,6 +59,8 @@ from ..operators.nn.conv import (
     conv_transpose3d,
 )
 from ..operators.nn.cross_entropy import cross_entropy, nll_loss
+from ..operators.nn.ctc_loss import ctc_loss
+from ..operators.nn.distribution_loss import gaussian_nll_loss, kl_div, poisson_nll_loss
 from ..operators.nn.dropout import (
     alpha_dropout,
     dropout,
@@ -75,36 +81,20 @@ from ..operators.nn.interpolate import (
     upsample_nearest,
 )
 from ..operators.nn.layer_norm import layer_norm, rms_norm
-from ..operators.nn.loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-)
 from ..operators.nn.margin_loss import (
     cosine_embedding_loss,
-    ctc_loss,
     hinge_embedding_loss,
     margin_ranking_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
+    soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from ..operators.nn.max_unpool import max_unpool1d, max_unpool2d, max_unpool3d
 from ..operators.nn.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
-from ..operators.nn.normalization import (
-    group_norm,
-    instance_norm,
-    local_response_norm,
-    normalize,
-)
+from ..operators.nn.normalization import group_norm, instance_norm, local_response_norm, normalize
 from ..operators.nn.pool import (
     max_pool1d,
     max_pool1d_with_indices,
@@ -120,13 +110,6 @@ from ..operators.nn.pool_adaptive import (
     adaptive_max_pool2d_with_indices,
     adaptive_max_pool3d,
     adaptive_max_pool3d_with_indices,
-    fractional_max_pool2d,
-    fractional_max_pool2d_with_indices,
-    fractional_max_pool3d,
-    fractional_max_pool3d_with_indices,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
 from ..operators.nn.pool_average import (
     avg_pool1d,
@@ -136,16 +119,17 @@ from ..operators.nn.pool_average import (
     lp_pool2d,
     lp_pool3d,
 )
+from ..operators.nn.pool_fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
+from ..operators.nn.regression_loss import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from ..operators.nn.softmax import functional_log_softmax as log_softmax
 from ..operators.nn.softmax import functional_softmax as softmax
 from ..operators.nn.softmax import functional_softmin as softmin
-from ..operators.nn.vision import (
-    channel_shuffle,
-    fold,
-    pixel_shuffle,
-    pixel_unshuffle,
-    unfold,
-)
+from ..operators.nn.vision import channel_shuffle, fold, pixel_shuffle, pixel_unshuffle, unfold
 from ..operators.reduce.norm import cosine_similarity, pairwise_distance, pdist
 from ..operators.shape.pad import pad
 from ..ops.aten import PLACES as _PLACES

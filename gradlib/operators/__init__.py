@@ -8,7 +8,7 @@ from . import (
     removed,
     written,
 )
-from .create import data, filled, interchange, ranges
+from .create import data, filled, interchange, ranges, strided
 from .elementwise import (
     absolute,
     activation,
@@ -17,56 +17,93 @@ from .elementwise import (
     clamp,
     compare,
     complex,
+    conjugate,
     floats,
+    gelu,
     piecewise,
     python_operators,
     rounding,
     ternary,
     transcendental,
+    where,
 )
-from .fft import stft, transforms, window_functions
-from .index import fill, gather, getitem, index_dim, scatter, search
+from .fft import frequencies, stft, transforms, window_functions
+from .index import fill, gather, getitem, index_dim, scatter, search, setitem, take_put
 from .linalg import (
     addmm,
     base,
     cholesky,
     decompose,
     einsum,
-    functions,
     householder,
     ldl,
+    linear,
     lowrank,
     lstsq,
     lu,
     matmul,
+    matrix_functions,
+    matrix_norm,
     norms,
     products,
     solve,
+    tensor_equations,
 )
 from .nn import (
     attention,
     batch_norm,
+    binary_cross_entropy,
     conv,
     cross_entropy,
+    ctc_loss,
+    distribution_loss,
     dropout,
     embedding,
     grid,
     interpolate,
     layer_norm,
-    loss,
     margin_loss,
+    max_unpool,
     multihead,
     normalization,
     pool,
     pool_adaptive,
     pool_average,
+    pool_fractional,
     recurrent,
+    regression_loss,
     softmax,
     vision,
 )
-from .random import draw, implicit, samplers
-from .reduce import covariance, extrema, histogram, moments, norm, order, scan, sort, sums
-from .shape import arrange, copies, dims, expand, join, pad, reshape, slicing, split
+from .random import discrete, implicit, integers, samplers, uniform_normal
+from .reduce import (
+    covariance,
+    differences,
+    extrema,
+    histogram,
+    logical,
+    moments,
+    norm,
+    order,
+    scan,
+    sort,
+    sums,
+)
+from .shape import (
+    arrange,
+    as_strided,
+    copies,
+    dims,
+    expand,
+    join,
+    pad,
+    repeat,
+    reshape,
+    slicing,
+    split,
+    triangles,
+    view_scatter,
+)
 from .sparse import make
 from .sparse import methods as sparse_methods
 from .special import bessel, erf, gamma

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..op.inplace import inplace
 from ..operators import public
-from ..operators.linalg.matmul import linear_op, matmul_op
+from ..operators.linalg.linear import linear_op
+from ..operators.linalg.matmul import matmul_op
 from ..operators.nn.dropout import dropout_op
 from ..operators.shape.dims import permute_op
 from ..tape import dtypes

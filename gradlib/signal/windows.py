@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._refused import refuse
-from ..operators.create.filled import finish, place
+from ..operators.create.base import finish, place
 from ..operators.fft.window_functions import cosines, positions, triangle
 from ..operators.fft.window_functions import kaiser as _kaiser_values
 from ..tape import dtypes

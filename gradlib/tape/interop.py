@@ -44,6 +44,13 @@ def values_of(tensor: Any) -> Any:
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
 
+def _real_part(value: complex, kind: str) -> float:
+    """A complex number as a real one; RuntimeError if it is none."""
+    if value.imag:
+        raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+    return value.real
+
+
 class Interop:
     """The part of Tensor that hands values over to others."""
 
@@ -102,19 +109,11 @@ class Interop:
 
     def __float__(self) -> float:
         value = self._number()
-        if value.__class__ is complex:
-            if value.imag:
-                raise RuntimeError("value cannot be converted to type double without overflow")
-            value = value.real
-        return float(value)
+        return float(_real_part(value, "double") if value.__class__ is complex else value)
 
     def __int__(self) -> int:
         value = self._number()
-        if value.__class__ is complex:
-            if value.imag:
-                raise RuntimeError("value cannot be converted to type int64_t without overflow")
-            value = value.real
-        return int(value)
+        return int(_real_part(value, "int64_t") if value.__class__ is complex else value)
 
     def __complex__(self) -> complex:
         return complex(self._number())

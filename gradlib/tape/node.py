@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import handed
-from .hooks import RemovableHandle
+from .hooks import RemovableHandle, add_hook
 from .modes import ANOMALY, DIFFERENTIATED, RAW, shared, state
 
 if TYPE_CHECKING:
@@ -193,9 +193,7 @@ class Node:
         extra = self.make_extra()
         if extra.posthooks is None:
             extra.posthooks = OrderedDict()
-        handle = RemovableHandle(extra.posthooks)
-        extra.posthooks[handle.id] = fn
-        return handle
+        return add_hook(extra.posthooks, fn)
 
     def register_prehook(self, fn) -> RemovableHandle:
         """Call `fn` before this node runs; a tuple that it returns replaces the gradients that arrived.
@@ -217,9 +215,7 @@ class Node:
         extra = self.make_extra()
         if extra.prehooks is None:
             extra.prehooks = OrderedDict()
-        handle = RemovableHandle(extra.prehooks)
-        extra.prehooks[handle.id] = fn
-        return handle
+        return add_hook(extra.prehooks, fn)
 
     _register_hook_dict = register_hook
 

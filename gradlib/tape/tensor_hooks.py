@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from . import handed
-from .hooks import RemovableHandle
+from .hooks import RemovableHandle, add_hook
 from .node import edge
 
 
@@ -46,9 +46,7 @@ class Hooks:
             node, nr = edge(self)  # type: ignore[arg-type]
             assert node is not None
             hooks = node.make_extra().tensor_hooks.setdefault(nr, OrderedDict())
-        handle = RemovableHandle(hooks)
-        hooks[handle.id] = hook
-        return handle
+        return add_hook(hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook) -> RemovableHandle:
         """Call ``hook(tensor)`` after a gradient was accumulated into ``tensor.grad``; leaves only."""
@@ -60,9 +58,7 @@ class Hooks:
             )
         if self._post_accumulate_grad_hooks is None:
             self._post_accumulate_grad_hooks = OrderedDict()
-        handle = RemovableHandle(self._post_accumulate_grad_hooks)
-        self._post_accumulate_grad_hooks[handle.id] = hook
-        return handle
+        return add_hook(self._post_accumulate_grad_hooks, hook)
 
     def retain_grad(self) -> None:
         """Let backward() fill ``.grad`` of this non-leaf; no effect on a leaf."""

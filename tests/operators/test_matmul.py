@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gradlib as torch
-from gradlib.operators.linalg.matmul import linear_op
+from gradlib.operators.linalg.linear import linear_op
 
 rng = np.random.default_rng(3)
 

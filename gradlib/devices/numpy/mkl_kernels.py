@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.elementwise.activation import NORMAL, ROOT_HALF
+from ...operators.elementwise.gelu import NORMAL, ROOT_HALF
 from ...operators.kinds import is_half
 from . import forward, mkl
 from .blocks import PIECE

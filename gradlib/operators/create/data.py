@@ -15,7 +15,8 @@ from ...tape.geometry import storage_for
 from ...tape.tensor import Size, Tensor, to_host
 from ...tape.untyped import storage_in
 from ..elementwise.cast import check_device
-from .filled import empty, finish
+from .base import finish
+from .filled import empty
 from .interchange import check_array, from_dlpack, from_numpy, frombuffer
 
 # -- values and their dtype --------------------------------------------------------------------------------------

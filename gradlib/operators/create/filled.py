@@ -1,131 +1,25 @@
-"""Creation: zeros, ones, empty, full, and their *_like and new_* forms."""
+"""Tensors filled with one number: zeros, ones, empty, full, their *_like and new_* forms, and numbers as tensors."""
 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from ...op.expose import PUBLIC, function, method, write_out
+from ...op.expose import PUBLIC, function, method
 from ...op.formulas import formula_function
 from ...op.plain_numbers import plain_number, single_number
-from ...op.vmap import is_logical, lift, of_batch
-from ...tape import device as devices
-from ...tape import dtypes, errors, handed, recording
-from ...tape.arrays import backend_on
+from ...op.vmap import is_logical, of_batch
+from ...tape import dtypes, errors, handed
 from ...tape.device import stored
 from ...tape.layout import check_layout, empty_in, preserve_format, settled, with_strides_of
 from ...tape.lazy import is_lazy
-from ...tape.modes import PROFILE, note_leaf, shared, state
+from ...tape.modes import shared
 from ...tape.sparse import is_sparse, refusal, without_values
-from ...tape.storage import INFERENCE
 from ...tape.tensor import Tensor
 from ..elementwise.cast import check_device
-
-
-def asked(tensor: Any) -> bool:
-    """Whether the class of a tensor is asked for what is made like it (``__torch_dispatch__``)."""
-    return shared.subclasses is not None and shared.subclasses.among((tensor,))
-
-
-def wrap_like(array) -> Tensor:
-    """A raw array as a Tensor outside any graph."""
-    return Tensor._make(array)
-
-
-def sizes(size: tuple, name: str = "empty") -> tuple:
-    """(2, 3) from ``f(2, 3)`` or ``f((2, 3))``; TypeError for what is no size."""
-    if len(size) == 1 and not isinstance(size[0], (int, np.integer, Tensor)):
-        if not isinstance(size[0], (tuple, list)):
-            raise TypeError(
-                f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}"
-            )
-        size = tuple(size[0])
-    elif not size:
-        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
-    try:
-        shape = tuple([operator.index(n) for n in size])
-    except TypeError:
-        at = next(i for i, n in enumerate(size) if not hasattr(n, "__index__"))
-        raise TypeError(
-            f"{name}(): argument 'size' failed to unpack the object at pos {at + 1} with error "
-            f'"type must be tuple of ints,but got {type(size[at]).__name__}"'
-        ) from None
-    for n in shape:
-        if not 0 <= n < _END:
-            raise _no_length(shape, n, name)
-    return shape
-
-
-_END = 2**63
-
-
-def _no_length(shape: tuple, n: int, name: str) -> Exception:
-    if -_END <= n < _END:
-        return RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
-    return TypeError(
-        f"{name}(): argument 'size' failed to unpack the object at pos {shape.index(n) + 1} with error "
-        '"Overflow when unpacking long long"'
-    )
-
-
-def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any:
-    """Wrap a new raw array, check requires_grad, or write it to `out`."""
-    result = Tensor._make(array)
-    if shared.active and state.bits & PROFILE:
-        recording.created(result)
-    if out is not None:
-        if out._array.shape != result._array.shape:
-            out.resize_(result._array.shape)
-        return write_out(out, result)
-    if shared.batches and state.batch is not None:
-        result = lift(result)  # so that it can have a history inside of the vmap
-    if requires_grad:
-        if result._array.dtype not in dtypes.DIFFERENTIABLE:
-            raise RuntimeError(
-                "Only Tensors of floating point and complex dtype can require gradients"
-            )
-        result._rg = True
-        if result._ver is INFERENCE:
-            note_leaf(result)
-    return result
-
-
-def pinned_copy(array):
-    """A host array in page-locked memory; RuntimeError without a CUDA device, and for arrays that lie on one."""
-    if not isinstance(array, np.ndarray):
-        raise RuntimeError("Only dense CPU tensors can be pinned")
-    return handed.pinned_copy(array)
-
-
-def place(dtype, dev, like: Tensor | None = None, out: Tensor | None = None):
-    """(backend, NumPy dtype, device) for a factory's arguments.
-
-    like, out: the tensor whose dtype and device count where none are given. RuntimeError for another dtype than that
-    of `out`.
-    """
-    if out is not None:
-        like = out
-        if dtype is not None and dtypes.of(dtype) is not out.dtype:
-            given, have = (d.scalar_type for d in (dtypes.of(dtype), out.dtype))
-            raise RuntimeError(f"dtype {given} does not match dtype of out parameter ({have})")
-    target = (
-        like.device
-        if dev is None and like is not None
-        else devices.default.device
-        if dev is None
-        else check_device(dev)
-    )
-    kind = (
-        dtypes.of(dtype)
-        if dtype is not None
-        else like.dtype
-        if like is not None
-        else dtypes.get_default_dtype()
-    )
-    return backend_on(target), kind.np, target
+from .base import asked, finish, need_number, pinned_copy, place, sizes
 
 
 def _given(size: tuple, kw: dict, name: str) -> tuple:
@@ -329,15 +223,6 @@ def constant_zeros(input: Tensor) -> Tensor:
     return _like("zeros", input, None, None, False, None)
 
 
-def need_number(name: str, which: str, position: int, value):
-    """`value`; TypeError if it is no number."""
-    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
-        raise TypeError(
-            f"{name}(): argument '{which}' (position {position}) must be Number, not {type(value).__name__}"
-        )
-    return value
-
-
 def _fill_number(name: str, value):
     """The number to fill with; a tensor must have no dimension and no graph."""
     if isinstance(value, Tensor) and not value._array.ndim and not value._rg:
@@ -491,149 +376,6 @@ def new_full(
         requires_grad=requires_grad,
     )
     return of_batch(made, self) if shared.batches else made
-
-
-# -- with strides ------------------------------------------------------------------------------------------------
-
-
-def _strided(size, stride, dtype, device, like: Tensor | None, requires_grad: bool) -> Tensor:
-    shape, steps = sizes((size,), "empty_strided"), tuple([operator.index(s) for s in stride])
-    if len(shape) != len(steps):
-        raise RuntimeError(
-            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(steps)})"
-        )
-    if any([s < 0 for s in steps]):
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}"
-        )
-    xp, d, _ = place(dtype, device, like)
-    if 0 in shape:
-        return finish(xp.empty(shape, d), requires_grad)
-    size = 1 + sum([(n - 1) * s for n, s in zip(shape, steps)])
-    if size * d.itemsize >= 2**63:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(steps)}"
-        )
-    errors.check_room(xp, (size,), d.itemsize)
-    memory = settled(xp.empty(size, d))
-    return finish(
-        xp.as_strided(memory, shape, tuple([s * d.itemsize for s in steps])), requires_grad
-    )
-
-
-@function("empty_strided")
-def empty_strided(
-    size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
-):
-    """An uninitialised tensor with the given strides.
-
-    Args:
-        size, stride: as many ints, strides in elements, all 0 or more.
-        dtype, device: the default ones if None.
-        requires_grad: whether the new leaf requires grad.
-        layout, pin_memory: accepted as in ``empty``.
-
-    Returns:
-        A leaf; its memory is as long as the strides need.
-
-    Raises:
-        RuntimeError: other numbers of sizes and strides, or a negative one.
-
-    Example:
-        >>> gradlib.empty_strided((2, 3), (1, 2)).stride()
-        (1, 2)
-    """
-    if layout is not None:
-        check_layout(layout)
-    return _strided(size, stride, dtype, device, None, requires_grad)
-
-
-@method("new_empty_strided")
-def new_empty_strided(
-    self,
-    size,
-    stride,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
-    """An uninitialised tensor with the given strides and the dtype and device of this one; see ``empty_strided``.
-
-    Args:
-        size, stride: as many ints, strides in elements, all 0 or more.
-        dtype, device: those of this tensor if None.
-        requires_grad: whether the new leaf requires grad.
-        layout, pin_memory: accepted as in ``empty``.
-
-    Returns:
-        A leaf.
-
-    Raises:
-        RuntimeError: other numbers of sizes and strides.
-
-    Example:
-        >>> gradlib.zeros(1).new_empty_strided((2, 3), (1, 2)).stride()
-        (1, 2)
-    """
-    if layout is not None:
-        check_layout(layout)
-    return _strided(size, stride, dtype, device, self, requires_grad)
-
-
-@function("empty_permuted")
-def empty_permuted(
-    size,
-    physical_layout,
-    *,
-    dtype=None,
-    layout=None,
-    device=None,
-    requires_grad=False,
-    pin_memory=False,
-):
-    """An uninitialised dense tensor whose dimensions lie in memory in the order `physical_layout`.
-
-    Args:
-        size: a sequence of ints.
-        physical_layout: the dimensions, the one with the longest stride first.
-        dtype, device: the default ones if None.
-        requires_grad: whether the new leaf requires grad.
-        layout, pin_memory: accepted as in ``empty``.
-
-    Returns:
-        A leaf.
-
-    Raises:
-        RuntimeError: the layout does not name each dimension once.
-
-    Example:
-        >>> gradlib.empty_permuted((2, 3), (1, 0)).stride()
-        (1, 2)
-    """
-    if layout is not None:
-        check_layout(layout)
-    shape, order = sizes((size,), "empty_permuted"), tuple(physical_layout)
-    if len(order) != len(shape):
-        raise RuntimeError(
-            "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = "
-            f"{len(shape)} is not equal to len(physical_layout) = {len(order)}"
-        )
-    for i, dim in enumerate(order):
-        if not 0 <= dim < len(shape):
-            raise RuntimeError(
-                f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {dim} at index {i}). "
-                " NB: negative dims not currently supported; file an issue if you want it."
-            )
-    if len(set(order)) != len(order):
-        raise RuntimeError("Duplicate dim not allowed")
-    xp, d, _ = place(dtype, device)
-    errors.check_room(xp, shape, d.itemsize)
-    dense = settled(xp.empty(tuple([shape[dim] for dim in order]), d))
-    back = sorted(range(len(order)), key=order.__getitem__)
-    return finish(dense.transpose(back), requires_grad)
 
 
 # -- from numbers ------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ...tape.layout import check_layout
 from ...tape.memory import adopt
 from ...tape.tensor import Tensor
 from ...tape.untyped import mapped_file
-from .filled import finish
+from .base import finish
 
 NEGATIVE_STRIDE = (
     "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "

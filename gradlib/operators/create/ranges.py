@@ -16,9 +16,9 @@ from ...tape import dtypes, errors
 from ...tape.layout import check_layout
 from ...tape.modes import FORWARD_AD, shared, state
 from ...tape.tensor import Tensor
-from ..create.filled import need_number
+from ..create.base import need_number
 from ..kinds import unsupported
-from .filled import finish, place
+from .base import finish, place
 
 # -- numbers -----------------------------------------------------------------------------------------------------
 

@@ -10,20 +10,14 @@ Source: J. W. Cooley, J. W. Tukey, An Algorithm for the Machine Calculation of C
 
 from __future__ import annotations
 
-import math
 import operator
 
 from ...op.declare import declare
 from ...op.expose import write_out
 from ...tape import dtypes
-from ...tape.device import beside
-from ...tape.layout import check_layout
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
-from ..create.filled import finish, place
-from ..elementwise.complex import conj
-from ..kinds import unsupported
-from ..shape.arrange import roll
+from ..elementwise.conjugate import conj
 from ..shape.pad import pad_constant_op
 from ..shape.slicing import slice_op
 
@@ -131,7 +125,7 @@ def _kind(tensor: Tensor) -> str:
     return tensor.dtype.scalar_type
 
 
-def _whole(name: str, argument: str, value, where: str = "") -> int:
+def whole_number(name: str, argument: str, value, where: str = "") -> int:
     """An argument that must be an int (also a whole 0-dim tensor, not a bool)."""
     try:
         if isinstance(value, bool):
@@ -143,7 +137,7 @@ def _whole(name: str, argument: str, value, where: str = "") -> int:
         ) from None
 
 
-def _several(name: str, argument: str, value) -> tuple[int, ...]:
+def whole_numbers(name: str, argument: str, value) -> tuple[int, ...]:
     """An argument that must be ints; one int stands for itself."""
     try:
         if not isinstance(value, (tuple, list)):
@@ -200,13 +194,13 @@ def _sizes_and_dims(name: str, input: Tensor, s, dim) -> tuple[list, tuple]:
     ndim = input._array.ndim
     dims = None
     if dim is not None:
-        dims = tuple(_wrap(d, ndim) for d in _several(name, "dim", dim))
+        dims = tuple(_wrap(d, ndim) for d in whole_numbers(name, "dim", dim))
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
     if s is None:
         dims = tuple(range(ndim)) if dims is None else dims
         return [-1] * len(dims), dims
-    sizes = list(_several(name, "s", s))
+    sizes = list(whole_numbers(name, "s", s))
     if dims is not None and len(dims) != len(sizes):
         raise RuntimeError("When given, dim and shape arguments must have the same length")
     if len(sizes) > ndim:
@@ -265,8 +259,8 @@ def _run_from_half(name: str, input, sizes, dims, norm, forward: bool, out):
 
 
 def _one_size(name: str, input: Tensor, n, dim) -> tuple[list, tuple]:
-    d = _wrap(_whole(name, "dim", dim), input._array.ndim)
-    size = input._array.shape[d] if n is None else _whole(name, "n", n)
+    d = _wrap(whole_number(name, "dim", dim), input._array.ndim)
+    size = input._array.shape[d] if n is None else whole_number(name, "n", n)
     return [size], (d,)
 
 
@@ -448,120 +442,3 @@ for _base, _one, _many, _forward, _what, _argument, _result in (
      "gradlib.ones(4)", ".real\n    tensor([1., 0., 0.])"),
 ):  # fmt: skip
     _publish(_base, _one, _many, _forward, _what, _argument, _result)
-
-# -- order of the bins -------------------------------------------------------------------------------------------
-
-
-def fftshift(input, dim=None):
-    """The entries of dimensions rolled so that the bin of frequency 0 is in the middle.
-
-    Args:
-        input: a tensor of any dtype.
-        dim: a dimension or a tuple of them; all if None.
-
-    Returns:
-        A tensor of the same shape and dtype.
-
-    Raises:
-        IndexError: no such dimension.
-
-    Example:
-        >>> gradlib.fft.fftshift(gradlib.tensor([0, 1, 2, -2, -1]))
-        tensor([-2, -1,  0,  1,  2])
-    """
-    return _shift(input, dim, lambda n: n // 2)
-
-
-def ifftshift(input, dim=None):
-    """The inverse of ``fftshift``: the bin of frequency 0 is moved from the middle to the front.
-
-    Args:
-        input: a tensor of any dtype.
-        dim: a dimension or a tuple of them; all if None.
-
-    Returns:
-        A tensor of the same shape and dtype.
-
-    Raises:
-        IndexError: no such dimension.
-
-    Example:
-        >>> gradlib.fft.ifftshift(gradlib.tensor([-2, -1, 0, 1, 2]))
-        tensor([ 0,  1,  2, -2, -1])
-    """
-    return _shift(input, dim, lambda n: (n + 1) // 2)
-
-
-def _shift(input, dim, half):
-    shape = input._array.shape
-    dims = range(len(shape)) if dim is None else _several("fftshift", "dim", dim)
-    dims = tuple(wrap_dim(d, len(shape)) for d in dims)
-    return roll(input, [half(shape[d]) for d in dims], dims)
-
-
-def _bins(name: str, n: int, count: int, d, dtype, device, out):
-    """(0 ... count - 1 in double precision, distance of two frequencies, dtype of the result)."""
-    xp, kind, _ = place(dtype, device, out=out)
-    if kind.kind in "iub":
-        raise RuntimeError(f"{name} requires a floating point or complex dtype")
-    if kind.kind == "c":
-        raise unsupported("arange_cpu", kind)
-    if count < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
-    step = 1.0 / (n * d) if n * d else math.inf
-    return xp.arange(count, dtype="f8"), step, kind
-
-
-def fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The frequencies of the bins of ``fft``: 0, 1, ..., -2, -1 over ``n * d``.
-
-    Args:
-        n: the number of points.
-        d: their distance.
-        dtype, layout, device, requires_grad: as of ``zeros``.
-        out: written to instead of a new tensor.
-
-    Returns:
-        A vector of n numbers.
-
-    Example:
-        >>> gradlib.fft.fftfreq(4)
-        tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
-    """
-    if layout is not None:
-        check_layout(layout)
-    n = _whole("fftfreq", "n", n, "(position 1) ")
-    bins, step, kind = _bins("fftfreq", n, n, d, dtype, device, out)
-    with beside(bins):
-        bins[(n + 1) // 2 :] -= n
-        bins = (bins * step).astype(kind)
-    return finish(bins, requires_grad, out)
-
-
-def rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False):
-    """The frequencies of the bins of ``rfft``: 0, 1, ..., n // 2 over ``n * d``.
-
-    Args:
-        n: the number of points.
-        d: their distance.
-        dtype, layout, device, requires_grad: as of ``zeros``.
-        out: written to instead of a new tensor.
-
-    Returns:
-        A vector of n // 2 + 1 numbers.
-
-    Example:
-        >>> gradlib.fft.rfftfreq(4)
-        tensor([0.0000, 0.2500, 0.5000])
-    """
-    if layout is not None:
-        check_layout(layout)
-    n = _whole("rfftfreq", "n", n, "(position 1) ")
-    count = int(n / 2) + 1
-    bins, step, kind = _bins("rfftfreq", n, count, d, dtype, device, out)
-    with beside(bins):
-        bins = (bins * step).astype(kind)
-    return finish(bins, requires_grad, out)
-
-
-FFT.update(fftshift=fftshift, ifftshift=ifftshift, fftfreq=fftfreq, rfftfreq=rfftfreq)

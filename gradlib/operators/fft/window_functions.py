@@ -15,7 +15,7 @@ from ...op.expose import function
 from ...tape import dtypes
 from ...tape.errors import check_room
 from ...tape.layout import check_layout
-from ..create.filled import finish, place
+from ..create.base import finish, place
 from ..kinds import unsupported
 
 # Each takes the backend, the positions 0 ... 1 of the points between the ends of the window, and its parameters.

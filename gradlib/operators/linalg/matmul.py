@@ -1,4 +1,4 @@
-"""Products of vectors and matrices: matmul and its special cases, addmm and its relatives, linear."""
+"""Products of vectors and matrices: matmul and its special cases."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def product(xp, a, b):
     if b.ndim <= 2:
         if a.ndim <= 2:
             return a.dot(b)
-        return _rows(a).dot(b).reshape(a.shape[:-1] + b.shape[1:])
+        return rows_of(a).dot(b).reshape(a.shape[:-1] + b.shape[1:])
     return xp.matmul(a, b)
 
 
-def _rows(a):
+def rows_of(a):
     """A stack of matrices as one matrix, also where some size is 0."""
     n = a.shape[-1]
     return a.reshape(-1, n) if n else a.reshape(math.prod(a.shape[:-1]), 0)
@@ -65,11 +65,11 @@ def rows_product(xp, a, b):
     """``a^T @ b`` summed over all leading dimensions: (..., n), (..., m) -> (n, m)."""
     d = a.dtype
     if a.__class__ is not ndarray:
-        return xp.matmul(_rows(a).T, _rows(b))
+        return xp.matmul(rows_of(a).T, rows_of(b))
     if d.itemsize == 2 and d.kind in "fV":
         return rows_product(xp, xp.wide(a), xp.wide(b)).astype(d)
     if a.ndim != 2:
-        a, b = _rows(a), _rows(b)
+        a, b = rows_of(a), rows_of(b)
     return a.T.dot(b)
 
 
@@ -186,65 +186,6 @@ vdot_op = declare(
     samples=lambda t: [(t(4), t(4)), (t(0), t(0))],
     batch="vdot",
 )  # fmt: skip
-
-
-def _linear(xp, input, weight, bias=None):
-    d = input.dtype
-    if input.__class__ is not ndarray:
-        out = xp.matmul(input, weight.T)
-        return out if bias is None else xp.add(out, bias, out=out)
-    if d is not F4 and d is not F8:
-        if d.kind == "b":
-            raise unsupported("addmm_impl_cpu_", dtypes.bool_)
-        if d.itemsize == 2:
-            wide = None if bias is None else xp.wide(bias)
-            return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
-    if input.ndim == 2:
-        out = input.dot(weight.T)
-    elif input.ndim == 1:
-        out = weight.dot(input)
-    else:
-        out = _rows(input).dot(weight.T).reshape(input.shape[:-1] + weight.shape[:1])
-    if bias is not None:
-        out += bias
-    return out
-
-
-def _linear_jvp(F, input, weight, input_t, weight_t, bias_t, result):
-    parts = [
-        F.linear(input_t, weight, None) if input_t is not None else None,
-        F.linear(input, weight_t, None) if weight_t is not None else None,
-        F.expand(bias_t, result.shape) if bias_t is not None else None,
-    ]
-    found = [p for p in parts if p is not None]
-    total = found[0]
-    for p in found[1:]:
-        total = total + p
-    return total
-
-
-linear_op = declare(
-    "linear", _linear,
-    flops=costs.linear, backward_flops=costs.linear_back, autocast="lower", promote="none", jvp=_linear_jvp,
-    complex=True, node="AddmmBackward0",
-    known_as=lambda input, weight, bias: "mm" if bias is None else "addmm",
-    input=lambda F, g, weight: F.matmul(g, weight.conjugate()),
-    weight=lambda F, g, input: F.linear_weight(g, input.conjugate()),
-    bias=lambda F, g: F.sum(g, tuple(range(g.ndim - 1)), False) if g.ndim > 1 else g,
-    samples=lambda t: [
-        (t(3, 4), t(2, 4), t(2)), (t(2, 3, 4), t(2, 4), t(2)), (t(4), t(2, 4), t(2)), (t(3, 4), t(2, 4), None),
-        (t(0, 4), t(2, 4), t(2)),
-    ],
-    batch="linear",
-)  # fmt: skip
-
-
-@formula_function()
-def linear_weight(F, g, input):
-    """The gradient of the weight of `linear`: outer products of output gradients and inputs, summed."""
-    if g.ndim == 1:
-        return F.unsqueeze(g, 1) * input
-    return F.rows_product(g, input)
 
 
 # -- public functions --------------------------------------------------------------------------------------------

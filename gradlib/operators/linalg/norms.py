@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...op.expose import function, method
 from ..reduce.norm import vector_norm
-from .functions import matrix_norm
+from .matrix_norm import matrix_norm
 
 
 @function("norm")

@@ -1,16 +1,17 @@
-"""Outer and Kronecker products, products of several matrices, tensordot, traces and cross products."""
+"""Outer and Kronecker products, products of several matrices, tensordot, traces, diagonals and cross products."""
 
 from __future__ import annotations
 
 import math
 
 from ...op.declare import declare
-from ...op.expose import function, need_tensor, write_out, write_same
+from ...op.expose import PUBLIC, c_type, function, need_tensor, write_out, write_same
 from ...tape import dtypes
 from ...tape.errors import check_broadcast
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import refuse, same_dtype, unsupported
 from ..shape.reshape import dims_once
+from .base import linalg
 from .matmul import TENSORDOT_OUT, dot, mm
 
 # -- outer and Kronecker products --------------------------------------------------------------------------------
@@ -55,6 +56,70 @@ def kron(input, other, *, out=None):
     result = a * b
     shape = result.shape
     return write_out(out, result.reshape(tuple(shape[2 * i] * shape[2 * i + 1] for i in range(n))))
+
+
+# -- matmul and vecdot of torch.linalg ---------------------------------------------------------------------------
+
+
+@linalg("matmul")
+def matmul(input, other, *, out=None):
+    """The matrix product: ``gradlib.matmul``, with its shapes and errors.
+
+    Args:
+        input, other: (..., n, k) and (..., k, m) of one dtype; the batches broadcast. Vectors count as a row and a
+            column.
+        out: written to instead of a new tensor.
+
+    Returns:
+        (..., n, m).
+
+    Raises:
+        RuntimeError: the shapes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.linalg.matmul(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
+        tensor([[11.]])
+    """
+    return PUBLIC["matmul"](input, other, out=out)
+
+
+@linalg("vecdot")
+def vecdot(x, y, *, dim=-1, out=None):
+    """Dot products of vectors along a dimension, those of `x` conjugated.
+
+    Args:
+        x, y: tensors of one dtype whose shapes broadcast.
+        dim: the dimension of the vectors.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A tensor without that dimension.
+
+    Raises:
+        RuntimeError: the shapes do not broadcast.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.vecdot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
+    kinds = [t.dtype.scalar_type for t in (x, y)]
+    if x._array.dtype not in dtypes.DIFFERENTIABLE:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {kinds[0]}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {kinds[0]} and y of type "
+            f"{kinds[1]} instead"
+        )
+    if x.ndim == 1 and y.ndim == 1:
+        return PUBLIC["vdot"](x, y, out=out)
+    return write_same(
+        out,
+        (x.conjugate() * y).sum(dim),
+        "linalg.vecdot: Expected out of dtype{Want} but found {Got}",
+    )
 
 
 # -- several matrices --------------------------------------------------------------------------------------------
@@ -110,6 +175,69 @@ def chain_matmul(*matrices, out=None):
     return write_out(out, matrices[0] if len(matrices) == 1 else chain(matrices))
 
 
+def _check_chain(tensors: list) -> None:
+    """RuntimeError unless the tensors are matrices (the outer ones perhaps vectors) that can be multiplied."""
+    last = len(tensors) - 1
+    for i, t in enumerate(tensors):
+        if i in (0, last) and t.ndim not in (1, 2):
+            which = "first" if i == 0 else "last"
+            raise RuntimeError(
+                f"multi_dot(): the {which} tensor must be 1D or 2D but got {t.ndim}D"
+            )
+        if 0 < i < last and t.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {t.ndim}D")
+        if t.dtype is not tensors[0].dtype:
+            raise RuntimeError(
+                "multi_dot(): all tensors must have be the same dtype but tensor 0 is "
+                f"{tensors[0].dtype.scalar_type.lower()} and tensor {i} {t.dtype.scalar_type.lower()}"
+            )
+        if i and tensors[i - 1].shape[-1] != t.shape[0]:
+            before = (
+                (1, *tensors[i - 1].shape) if tensors[i - 1].ndim == 1 else tensors[i - 1].shape
+            )
+            here = (*t.shape, 1) if t.ndim == 1 else t.shape
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(before)} and {list(here)} cannot be multiplied"
+            )
+
+
+@linalg("multi_dot")
+def multi_dot(tensors, *, out=None):
+    """The product of two or more matrices, multiplied in the cheapest order.
+
+    Args:
+        tensors: a sequence of matrices whose shapes fit; the first and the last may be vectors.
+        out: written to instead of a new tensor.
+
+    Returns:
+        A matrix, a vector, or of two vectors at the ends a tensor without dimensions.
+
+    Raises:
+        RuntimeError: fewer than two, or shapes that do not fit.
+
+    Example:
+        >>> gradlib.linalg.multi_dot([gradlib.ones(1, 3), gradlib.ones(3, 2), gradlib.ones(2)])
+        tensor([6.])
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    _check_chain(tensors)
+    row, column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    if row:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if column:
+        tensors[-1] = tensors[-1].unsqueeze(-1)
+    if out is not None and out.dtype is not tensors[0].dtype:
+        raise RuntimeError(
+            f"multi_dot(): expected out tensor to have dtype {c_type(tensors[0])} but got {c_type(out)}"
+        )
+    result = chain(tensors)
+    if row:
+        result = result.squeeze(0)
+    return write_out(out, result.squeeze(-1) if column else result)
+
+
 @function("tensordot")
 def tensordot(a, b, dims=2, out=None):
     """Products summed over pairs of dimensions: the last `dims` of `a` with the first of `b`, or ``(of_a, of_b)``.
@@ -161,7 +289,7 @@ def tensordot(a, b, dims=2, out=None):
     return write_same(out, product.reshape(shape), TENSORDOT_OUT)
 
 
-# -- trace and cross product -------------------------------------------------------------------------------------
+# -- trace, diagonal, cross product ------------------------------------------------------------------------------
 
 
 @function("trace", method=True)
@@ -206,6 +334,29 @@ scaled_eye_op = declare(
 )  # fmt: skip
 
 
+@linalg("diagonal")
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """A diagonal of matrices, by default of the last two dimensions: ``gradlib.diagonal`` with other defaults.
+
+    Args:
+        A: a tensor of at least two dimensions.
+        offset: which diagonal: 0 the main one, above it positive, below it negative.
+        dim1, dim2: the two dimensions that it lies in.
+
+    Returns:
+        A view with the diagonal as its last dimension.
+
+    Raises:
+        RuntimeError: twice the same dimension.
+        IndexError: no such dimension.
+
+    Example:
+        >>> gradlib.linalg.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
+    return PUBLIC["diagonal"](A, offset, dim1, dim2)
+
+
 def _cross(xp, self, other, *, dim):
     a, b = xp.moveaxis(self, dim, 0), xp.moveaxis(other, dim, 0)
     out = xp.empty((3, *xp.broadcast_shapes(a.shape[1:], b.shape[1:])), self.dtype)
@@ -223,6 +374,7 @@ cross_op = declare(
 )  # fmt: skip
 
 
+@linalg("cross")
 def linalg_cross(input, other, *, dim=-1, out=None):
     """The cross product of vectors of 3 elements along a dimension.
 

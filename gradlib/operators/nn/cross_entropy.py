@@ -13,11 +13,8 @@ from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
 from ..kinds import F4, floating, raw, same_dtype
-from .loss import reduction_number
+from .loss_base import MEAN, NONE, SUM, reduction_number
 from .softmax import log_softmax_op
-
-NONE, MEAN, SUM = range(3)
-
 
 # -- pieces ------------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from ...tape.device import CPU, beside, beside_first
 from ...tape.layout import in_order
 from ...tape.modes import shared, unrecorded
 from ...tape.tensor import Tensor
-from ..create.filled import asked
+from ..create.base import asked
 from ..random.draw import draw_for, rng_of
 
 ALPHA = 1.7580993408473766  # scale * alpha of selu: what a unit saturates at, with the sign changed

@@ -21,7 +21,7 @@ from ...tape.lazy import raw_values
 from ...tape.sparse import COO, Pattern
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor, to_host
-from ..create.filled import wrap_like
+from ..create.base import wrap_like
 from ..kinds import raw
 
 MODES = {"sum": 0, "mean": 1, "max": 2}

@@ -9,7 +9,7 @@ from ...op.expose import PUBLIC, c_type, function
 from ...op.vmap import draws
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
-from ..linalg.matmul import linear_op
+from ..linalg.linear import linear_op
 from ..random.draw import as_array, draw_for
 from ..shape.pad import pad
 from .attention import scaled_dot_product_attention

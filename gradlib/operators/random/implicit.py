@@ -22,7 +22,7 @@ from ...tape.device import beside
 from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
-from ..create.filled import finish
+from ..create.base import finish
 from ..kinds import floating, missing, refuse
 from ..special.erf import in_float64
 from ..special.gamma import digamma_kernel

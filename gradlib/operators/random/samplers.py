@@ -17,7 +17,10 @@ from ...tape.lazy import raw_values
 from ...tape.modes import shared, state
 from ...tape.tensor import Tensor
 from ..kinds import refuse
-from .draw import _at, _check_chances, _normal, _uniform, check_random_bounds, draw_for
+from .discrete import check_chances
+from .draw import draw_for, on_device
+from .integers import check_random_bounds
+from .uniform_normal import draw_normal, draw_uniform
 
 
 def _declare_draw(name: str, public: str, node: str):
@@ -44,7 +47,7 @@ _DRAWS = {
 
 def _fill(tensor: Tensor, values, name: str) -> Tensor:
     """Write drawn values into `tensor` in place; no gradient flows to what it held before."""
-    return inplace(_DRAWS[name], tensor, (), (_at(values, tensor.device),))
+    return inplace(_DRAWS[name], tensor, (), (on_device(values, tensor.device),))
 
 
 def in_place(name: str) -> Callable:
@@ -95,7 +98,7 @@ def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
         )
     shape, d = self._array.shape, self._array.dtype
-    values = draw_for(generator, self.device, lambda rng: _uniform(rng, shape, d, low, to))
+    values = draw_for(generator, self.device, lambda rng: draw_uniform(rng, shape, d, low, to))
     return _fill(self, values, "uniform_")
 
 
@@ -125,7 +128,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     values = draw_for(
         generator,
         self.device,
-        lambda rng: _normal(rng, self._array.shape, d) * d.type(std) + d.type(mean),
+        lambda rng: draw_normal(rng, self._array.shape, d) * d.type(std) + d.type(mean),
     )
     return _fill(self, values, "normal_")
 
@@ -148,7 +151,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
         >>> gradlib.zeros(2).bernoulli_(1.0)
         tensor([1., 1.])
     """
-    _check_chances(p)
+    check_chances(p)
     chance = raw_values(p) if isinstance(p, Tensor) else p
     draws = draw_for(generator, self.device, lambda rng: rng.random(self._array.shape) < chance)
     return _fill(self, draws, "bernoulli_tensor_" if isinstance(p, Tensor) else "bernoulli_")

@@ -11,10 +11,12 @@ from ...op.expose import function, write_same
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 from ..elementwise import complex
-from . import dims, expand, slicing, split
+from . import as_strided, dims, expand, slicing, split
 from . import reshape as shape
+from .triangles import diagonal_copy_op
 
-_OF: dict[Op, Op] = {}  # view op -> the op that copies
+# view op -> the op that copies; that of the diagonal is also what `diag` of a matrix is
+_OF: dict[Op, Op] = {slicing.diagonal_op: diagonal_copy_op}
 
 
 def _declare_copy(op: Op) -> Op:
@@ -34,8 +36,8 @@ def _declare_copy(op: Op) -> Op:
 
 
 for _view in [op for op in REGISTRY.values() if op.view and not op.flips]:
-    # there is one of the diagonal: it is also what `diag` of a matrix is
-    _OF[_view] = REGISTRY.get(_view.name + "_copy") or _declare_copy(_view)
+    if _view not in _OF:
+        _OF[_view] = _declare_copy(_view)
 
 
 def _publish(name: str, view: Callable) -> None:
@@ -93,7 +95,7 @@ def _viewed(input, *size, dtype=None):
 
 
 for _name, _function in {
-    "alias": _detached, "as_strided": slicing.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
+    "alias": _detached, "as_strided": as_strided.as_strided, "diagonal": slicing.diagonal, "expand": expand.expand,
     "permute": dims.permute, "select": slicing.select, "slice": _sliced, "split": split.split,
     "split_with_sizes": split.split_with_sizes, "squeeze": dims.squeeze, "t": dims.t, "transpose": dims.transpose,
     "unbind": split.unbind, "unfold": slicing.unfold, "unsqueeze": dims.unsqueeze, "view": _viewed,
