@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..nn.parameter import Buffer, Parameter
-from ..optim.optimizer import Optimizer
+from ..optim.optimizer import Optimizer, _global_post_hooks, _global_pre_hooks
 from ..tape.attributes import raw_attributes
 from ..tape.device import device
 from ..tape.dtypes import dtype
@@ -119,6 +119,13 @@ class State:
         self._values = list(self._read())
         self._named = [d for d in self._dicts if id(d) not in self._fixed]
         self._keys = list(chain.from_iterable(self._named))
+
+    def also(self, d: Any, name: str) -> None:
+        """One more thing that is to stay as it is: an entry of a dict."""
+        if (id(d), name) not in self._entries:
+            self._entries[id(d), name] = d, name
+            self._values.append(d[name])
+            self.kept.append(d)
 
     # -- is it as it was ---------------------------------------------------------------------------------------------
 
@@ -265,7 +272,8 @@ class State:
                     self._entry(vars(value), name, f"{path}.{name}")
                 else:
                     self._lack(vars(value), {name})
-            for hooks in (value._optimizer_step_pre_hooks, value._optimizer_step_post_hooks):
+            own = [value._optimizer_step_pre_hooks, value._optimizer_step_post_hooks]
+            for hooks in (*own, _global_pre_hooks, _global_post_hooks):
                 self._empty.append(hooks)
                 if hooks:
                     raise Opaque(f"{path} is an optimizer with hooks, which may do anything")

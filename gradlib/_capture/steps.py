@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -328,6 +329,11 @@ class Captured:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method of a class it is the function itself: what is captured is the method of one object."""
         return self if instance is None else self.step.__get__(instance, owner)
+
+    def __deepcopy__(self, memo: dict) -> Captured:
+        """Of a method: that of the object's copy, captured; of a function, this one."""
+        step = copy.deepcopy(self.step, memo)
+        return self if step is self.step else type(self)(step, self.settings)
 
     def __reduce__(self) -> Any:
         return self.__dict__["__qualname__"]  # as functions are pickled: by name

@@ -10,7 +10,7 @@ import contextlib
 import dis
 import os
 import sys
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -90,6 +90,28 @@ def _for_library(frame: FrameType) -> bool:
             return False
         found = found.f_back
     return False
+
+
+_INSIDE = ("gradlib.tape.", "gradlib.op.", "gradlib._capture.")  # no program replaces what is there
+_LOOKED_UP: dict[CodeType, list[tuple[dict, str]]] = {}
+
+
+def _looked_up(code: CodeType, space: dict) -> list[tuple[dict, str]]:
+    """Functions of modules that code of the library calls by name, as ``F.linear``: a program may replace them."""
+    found = _LOOKED_UP.get(code)
+    if found is None:
+        found, module = _LOOKED_UP.setdefault(code, []), None
+        for i in dis.get_instructions(code):
+            if i.opname == "LOAD_GLOBAL":
+                module = space.get(i.argval)
+            elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(module, ModuleType):
+                value = vars(module).get(i.argval)
+                if isinstance(value, FunctionType) and not module.__name__.startswith(_INSIDE):
+                    found.append((vars(module), i.argval))
+                module = value
+            elif i.opname != "CACHE":
+                module = None
+    return found
 
 
 def _within_library(frame: FrameType) -> bool:
@@ -172,6 +194,8 @@ class Watch:
                     f"{self.forbidden[id(code)]}: memory or values of a tensor go to Python", frame
                 )
             elif is_library(code.co_filename):
+                for place, name in _looked_up(code, frame.f_globals):
+                    recorder.reached.also(place, name)
                 function = frame.f_globals.get(code.co_name)
                 if not isinstance(function, FunctionType) or function.__code__ is not code:
                     self.known[id(code)] = code

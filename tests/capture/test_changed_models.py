@@ -42,6 +42,22 @@ def a_model_that_is_copied(wrap):
 
 
 @program
+def a_copy_of_a_model_whose_forward_is_captured(wrap):
+    model = nn.Linear(3, 2)
+    with torch.no_grad():
+        model.weight.fill_(0.5)
+        model.bias.fill_(0.25)
+    model.forward = wrap(model.forward)
+    with torch.no_grad():
+        found = [outcome(model, x_of(k)) for k in range(5)]
+        other = copy.deepcopy(model)
+        other.weight.mul_(3)
+        for k in range(5):
+            found += [outcome(model, x_of(k)), outcome(other, x_of(k))]
+    return found
+
+
+@program
 def a_model_in_another_dtype(wrap):
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     with torch.no_grad():

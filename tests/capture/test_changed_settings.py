@@ -66,6 +66,29 @@ def hooks_of_an_optimizer_that_change_what_follows(wrap):
 
 
 @program
+def hooks_of_all_optimizers_that_change_what_follows(wrap):
+    w, held = torch.ones(3, requires_grad=True), [2.0]
+    optimizer = torch.optim.SGD([w], lr=0.5)
+
+    def hook(*_):
+        held[0] += 1
+
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        return x * held[0]
+
+    step = wrap(step)
+    found = changing(step, lambda k: None)
+    handle = torch.optim.optimizer.register_optimizer_step_post_hook(hook)
+    try:
+        return found + changing(step, lambda k: None)
+    finally:
+        handle.remove()
+
+
+@program
 def gradients_every_third_step(wrap):
     model = nn.Linear(3, 2)
     with torch.no_grad():

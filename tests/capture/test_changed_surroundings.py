@@ -389,6 +389,31 @@ def slices_and_ranges(wrap):
     )
 
 
+@program
+def functions_and_methods_of_the_library_that_are_replaced(wrap):
+    model = nn.Linear(3, 2)
+    with torch.no_grad():
+        model.weight.fill_(0.5)
+        model.bias.fill_(0.25)
+    linear, call = F.linear, nn.Module.__call__
+    cos, mul = torch.Tensor.cos, torch.Tensor.__mul__
+
+    def change(k):
+        torch.Tensor.cos = cos if k < 6 else lambda x: x - 1
+        torch.Tensor.__mul__ = mul if k < 9 else lambda x, y: x - y
+
+    def inside(k):
+        F.linear = linear if k < 6 else lambda *a: linear(*a) + 1
+        nn.Module.__call__ = call if k < 9 else lambda self, *a: call(self, *a) + 1
+
+    try:
+        found = changing(wrap(lambda x: x.cos() * 2), change)
+        return found + changing(wrap(lambda x: model(x).detach() * 2), inside)
+    finally:
+        F.linear, nn.Module.__call__ = linear, call
+        torch.Tensor.cos, torch.Tensor.__mul__ = cos, mul
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_or_not_is_the_same(name):
     assert_same(PROGRAMS[name])
