@@ -12,6 +12,7 @@ import pytest
 
 import gradlib as torch
 from gradlib import nn
+from gradlib.nn import functional as F
 from tests.capture.running import CALLS, assert_same, changing, outcome, x_of
 
 config = types.ModuleType("config")
