@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..tape import modes, pytree, recording
-from ..tape.attributes import raw_attributes
+from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
@@ -54,7 +54,11 @@ class Recorder(Ops, Backward):
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
         before, settings = state.interposers, _settings()
-        memory = [(t, t._array, t._rg) for t in (*self.reached.tensors.values(), *self.arguments)]
+        memory = [
+            (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL)
+            for t in (*self.reached.tensors.values(), *self.arguments)
+        ]
+        draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
         self.gradients = recorded_gradients(self.reached)
         state.capture, state.interposers = self, (self,)
         modes.set_bits(state.bits | OBSERVE)
@@ -70,8 +74,12 @@ class Recorder(Ops, Backward):
             state.capture, state.interposers = None, before
         if _settings() != settings:
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
-        if any([t._array is not array or t._rg is not rg for t, array, rg in memory]):
+        if any([t._array is not array or t._rg is not rg for t, array, rg, _ in memory]):
             self.refuse("it gives a tensor other memory, or changes what requires grad", False)
+        if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names in memory]):
+            self.refuse("it puts an attribute on a tensor that outlives it", False)
+        if any([g._pack() != before for g, before in draws]):
+            self.refuse("random numbers of a Generator of its own are drawn", False)
         if self.refused is None:
             self._check_writes()
         if self.refused is None and default_generator._pack() != self.draws:
@@ -155,7 +163,7 @@ class Recorder(Ops, Backward):
             return
         if value is None and id(tensor) in self.reached.tensors:
             self.emit(f"{self.draft.constant(tensor)}._grad = None", (), (), "", True)
-        elif value is not None:
+        elif value is not None or tensor._grad is not None:
             self.refuse("a .grad is set")
 
     def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..nn.parameter import Buffer, Parameter
-from ..optim.optimizer import Optimizer
+from ..optim.optimizer import Optimizer, _global_post_hooks, _global_pre_hooks
 from ..tape.attributes import raw_attributes
 from ..tape.device import device
 from ..tape.dtypes import dtype
@@ -42,6 +42,15 @@ _FIXED: tuple[type, ...] = (
 _TENSORS = (Tensor, Parameter, Buffer)
 _SETTINGS = {"param_groups", "state", "defaults"}  # of optimizers
 _HEAP = 1 << 9
+_PLAIN = (dict, OrderedDict, defaultdict, list, tuple, set, frozenset)
+_BY_TEXT = frozenset("getattr hasattr setattr delattr attrgetter methodcaller __dict__".split())
+_OPERATORS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift", "==": "eq", "!=": "ne", "<": "lt", "<=": "le",
+    ">": "gt", ">=": "ge", "UNARY_NEGATIVE": "neg", "UNARY_INVERT": "invert", "BINARY_SUBSCR": "getitem",
+    "BINARY_SLICE": "getitem", "STORE_SUBSCR": "setitem", "STORE_SLICE": "setitem", "CONTAINS_OP": "contains",
+    "FOR_ITER": "iter", "GET_ITER": "iter",
+}  # fmt: skip
 
 
 class Opaque(Exception):
@@ -54,8 +63,8 @@ def same(a: Any, b: Any) -> bool:
         return True
     if a.__class__ is not b.__class__ or not isinstance(a, (*_VALUES, dtype, device, slice, range)):
         return False
-    if isinstance(a, (float, complex)):
-        return repr(a) == repr(b)  # 0.0 is not -0.0, and nan is nan
+    if isinstance(a, (float, complex, slice, range)):
+        return repr(a) == repr(b)  # 0.0 is not -0.0, nan is nan, and slice(1) is not slice(True)
     return bool(a == b)
 
 
@@ -69,6 +78,8 @@ class State:
         barred: why no plan can be made where some of that code runs, by its id.
         modules: Python's modules that the code names.
         functions: functions of C that are kept somewhere.
+        generators: of random numbers.
+        answers: functions of the library that take nothing, and what they gave: settings of the process.
     """
 
     def __init__(self, step: Any, *others: Any):
@@ -80,11 +91,16 @@ class State:
         self.kept: list[Any] = []
         self.names: set[str] = set()  # attributes that the code reads
         self._dicts: list[Any] = []
-        self._lists: list[list] = []
+        self._lists: list[Any] = []  # and sets
         self._empty: list[Any] = []
+        self._objects: list[Any] = []  # whose class could be replaced
+        self.generators: list[Generator] = []
+        self.answers: list[tuple[Any, Any]] = []  # functions of the library that the step asked
         self._fixed: set[int] = set()  # ids of dicts of the library's objects, whose names stay
-        self._absent: list[tuple[dict, str]] = []
-        self._sets: list[tuple[set, frozenset]] = []
+        self._absent: dict[int, tuple[Any, set[str]]] = {}  # dicts, and names that are not in them
+        self._unset: list[tuple[Any, str]] = []  # slots without a value
+        self._texts: set[str] = set()  # names by which attributes may be asked for as texts
+        self._by_text = False  # whether any are
         self._cells: list[Any] = []
         self._slots: list[tuple[Any, str]] = []
         self._entries: dict[tuple[int, str], tuple[dict, str]] = {}
@@ -96,12 +112,20 @@ class State:
         self._seen: set[int] = set()
         self._global_paths: set[str] = set()
         self._todo: list[tuple[Any, str]] = [(step, getattr(step, "__name__", "step"))]
-        self._todo += [(other, "an argument") for other in others]
+        self._todo += [(other, "an argument") for other in others] + [(Tensor, "Tensor")]
         self._walk()
+        self._kinds = list(map(type, self._objects))
         self._lengths = [len(c) for c in chain(self._dicts, self._lists)]
         self._values = list(self._read())
         self._named = [d for d in self._dicts if id(d) not in self._fixed]
         self._keys = list(chain.from_iterable(self._named))
+
+    def also(self, d: Any, name: str) -> None:
+        """One more thing that is to stay as it is: an entry of a dict."""
+        if (id(d), name) not in self._entries:
+            self._entries[id(d), name] = d, name
+            self._values.append(d[name])
+            self.kept.append(d)
 
     # -- is it as it was ---------------------------------------------------------------------------------------------
 
@@ -116,9 +140,13 @@ class State:
 
     def unchanged(self) -> bool:
         """Whether everything has the value that it had."""
-        if any(self._empty) or any([s != before for s, before in self._sets]):
+        if any(self._empty) or not all(map(is_, map(type, self._objects), self._kinds)):
             return False
-        if any([name in d for d, name in self._absent]):
+        if not all([d.keys().isdisjoint(names) for d, names in self._absent.values()]):
+            return False
+        if self.answers and not all([same(ask(), value) for ask, value in self.answers]):
+            return False
+        if self._unset and any([hasattr(value, name) for value, name in self._unset]):
             return False
         try:
             if list(map(len, chain(self._dicts, self._lists))) != self._lengths:
@@ -183,11 +211,16 @@ class State:
         """Of modules, what the code that was found names, and whether that is more; optimizers, if it reads them."""
         for module, path in self.modules:
             d = vars(module)
-            for name in self.names & d.keys():
+            for name in (self.names | self._texts) & d.keys():
                 if (id(d), name) not in self._entries:
                     self._entry(d, name, f"{path}.{name}")
+            if self._by_text and id(d) not in self._seen:  # by names that are only known in the end
+                self._seen.add(id(d))
+                self._dicts.append(d)
         for _, d, path in [*self._library.values()]:
-            for name in (self.names | {"forward"}) & d.keys():
+            if self._by_text:
+                self._lack(d, self._texts - d.keys())
+            for name in (self.names | self._texts | {"forward", "__call__"}) & d.keys():
                 if (id(d), name) not in self._entries:
                     self._entries[id(d), name] = (
                         d,
@@ -195,10 +228,14 @@ class State:
                     )  # which may be replaced; but not looked into
                     if isinstance(d[name], (types.FunctionType, types.ModuleType)):
                         self._todo.append((d[name], f"{path}.{name}"))
-        if self._optimizers and self.names & _SETTINGS:
+        if self._optimizers and (self.names | self._texts) & _SETTINGS:
             path = self._optimizers[0][1]
             raise Opaque(f"the step reads settings or state of {path}, an optimizer")
         return bool(self._todo)
+
+    def _lack(self, d: Any, names: set[str]) -> None:
+        """Names that are to stay absent from a dict."""
+        self._absent.setdefault(id(d), (d, set()))[1].update(names)
 
     def _entry(self, d: dict, name: str, path: str) -> None:
         self._entries[id(d), name] = d, name
@@ -211,11 +248,18 @@ class State:
         if isinstance(value, _FIXED):
             if kind is types.BuiltinFunctionType and path not in self._global_paths:
                 self.functions.append(value)
+            elif isinstance(value, Generator):
+                self.generators.append(value)
+            elif isinstance(value, enum.Enum):
+                self._dicts.append(vars(value))
+                names = [n for n in vars(value) if n == "_value_" or not n.startswith("_")]
+                self._todo += [(vars(value)[n], f"{path}.{n}") for n in names]
             return
         if isinstance(value, Tensor):
             if kind not in _TENSORS:
                 raise Opaque(f"{path} is a {kind.__name__}, a tensor of a class of its own")
             self.tensors[id(value)] = value
+            self._objects.append(value)
             self._todo.append((kind, kind.__name__))
             extra = raw_attributes(value).keys() - _OF_LEAVES
             if extra:
@@ -227,7 +271,12 @@ class State:
                 if name in vars(value):
                     self._entry(vars(value), name, f"{path}.{name}")
                 else:
-                    self._absent.append((vars(value), name))
+                    self._lack(vars(value), {name})
+            own = [value._optimizer_step_pre_hooks, value._optimizer_step_post_hooks]
+            for hooks in (*own, _global_pre_hooks, _global_post_hooks):
+                self._empty.append(hooks)
+                if hooks:
+                    raise Opaque(f"{path} is an optimizer with hooks, which may do anything")
             if not is_library(_file(kind.step)):
                 raise Opaque(f"{path} is an optimizer of a class of its own")
         elif isinstance(value, types.FunctionType):
@@ -252,25 +301,26 @@ class State:
 
     def _container(self, value: Any, path: str, kind: type) -> None:
         self.containers.add(id(value))
-        if kind in (dict, OrderedDict, defaultdict) or (
-            isinstance(value, dict)
-            and kind.__flags__ & _HEAP
-            and kind.__setitem__ is dict.__setitem__
-        ):
-            if not all([isinstance(k, (*_VALUES, *_FIXED)) or id(k) in self._seen for k in value]):
-                self._todo += [(k, f"a key of {path}") for k in value]
-            self._dict(value, path, "[{!r}]")
-        elif isinstance(value, (list, tuple)):
-            if isinstance(value, list):
+        if isinstance(value, dict):
+            if _iterates(kind, OrderedDict if issubclass(kind, OrderedDict) else dict):
+                if not all(
+                    [isinstance(k, (*_VALUES, *_FIXED)) or id(k) in self._seen for k in value]
+                ):
+                    self._todo += [(k, f"a key of {path}") for k in value]
+                self._dict(value, path, "[{!r}]")
+            else:
+                raise Opaque(f"{path} is a dict of a class that gives its entries in another way")
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            base = next(b for b in (list, tuple, set, frozenset) if isinstance(value, b))
+            if not _iterates(kind, base):
+                raise Opaque(
+                    f"{path} is a {base.__name__} of a class that gives its entries in another way"
+                )
+            if base in (list, set):
                 (self._lists if value else self._empty).append(value)
             self._todo += [(v, f"{path}[{i}]") for i, v in enumerate(value)]
-        elif isinstance(value, (set, frozenset)):
-            if isinstance(value, set) and value:
-                self._sets.append((value, frozenset(value)))
-            elif isinstance(value, set):
-                self._empty.append(value)
-            self._todo += [(v, path) for v in value]
         if _is_python(kind):
+            self._objects.append(value)
             self._todo.append((kind, kind.__name__))
             if (d := getattr(value, "__dict__", None)) is not None:
                 self.containers.add(id(d))
@@ -281,7 +331,9 @@ class State:
                 if hasattr(value, name):
                     self._slots.append((value, name))
                     self._todo.append((getattr(value, name), f"{path}.{name}"))
-        elif kind not in (dict, OrderedDict, defaultdict, list, tuple, set, frozenset):
+                else:
+                    self._unset.append((value, name))
+        elif kind not in _PLAIN:
             raise Opaque(f"{path} is a {kind.__module__}.{kind.__name__}, which may change unseen")
 
     def _dict(self, d: Any, path: str, form: str) -> None:
@@ -289,6 +341,8 @@ class State:
         self._todo += [(v, path + form.format(k)) for k, v in d.items()]
 
     def _class(self, cls: type, path: str) -> None:
+        if type(cls) is not type:
+            self._todo.append((type(cls), f"the class of {path}"))
         for c in cls.__mro__:
             if id(c) in self._seen and c is not cls:
                 continue
@@ -304,6 +358,7 @@ class State:
                 continue
             values = vars(c)
             self._dicts.append(values)
+            self._slots.append((c, "__mro__"))
             self._todo += [
                 (v, f"{c.__name__}.{k}")
                 for k, v in values.items()
@@ -325,6 +380,11 @@ class State:
             self._dict(f.__dict__, path, ".{}")
         for code in _codes(f.__code__):
             self.codes[id(code)] = code
+            if not _BY_TEXT.isdisjoint(code.co_names):
+                self._by_text = True
+                self._texts |= {
+                    c for c in code.co_consts if c.__class__ is str and c.isidentifier()
+                }
             if _catches(code):
                 self.barred[id(code)] = f"{path} catches exceptions, which a plan hands on"
             for instruction in dis.get_instructions(code):
@@ -332,14 +392,25 @@ class State:
                 if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                     if name in f.__globals__:
                         self._entry(f.__globals__, name, name)
-                elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+                    else:  # a builtin, which a global may take the place of
+                        self._lack(f.__globals__, {name})
+                        if name in (own := f.__builtins__):
+                            self._entries[id(own), name] = own, name
+                elif instruction.opname in _ATTRIBUTES:
                     self.names.add(name)
+                elif (symbol := _OPERATORS.get(instruction.opname)) is not None:
+                    self.names.add(f"__{symbol}__")
+                elif instruction.opname in ("BINARY_OP", "COMPARE_OP"):
+                    text = instruction.argrepr.removeprefix("bool(").removesuffix(")")
+                    symbol = _OPERATORS.get(text) or _OPERATORS.get(text.removesuffix("="))
+                    self.names |= {f"__{kind}{symbol}__" for kind in ("", "r", "i")}
                 elif instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                     self.barred[id(code)] = f"{path} changes the global {name}"
                 elif instruction.opname == "IMPORT_NAME":
                     self.barred[id(code)] = f"{path} imports {name} while it runs"
 
 
+_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
 _OF_LEAVES = {
     "_accumulator",
     "_is_param",
@@ -367,10 +438,19 @@ def _catches(code: types.CodeType) -> bool:
 def _is_python(kind: type) -> bool:
     """Whether all that an instance keeps is in its `__dict__` (or in what a built-in base keeps)."""
     own = [c for c in kind.__mro__ if c is not object]
+    return all([_adds_nothing(c) or c in _PLAIN for c in own]) and any(
+        [c.__flags__ & _HEAP for c in own]
+    )
+
+
+def _iterates(kind: type, base: type) -> bool:
+    """Whether a class of containers gives its entries as `base` does."""
     return all(
-        _adds_nothing(c) or c in (dict, OrderedDict, defaultdict, list, tuple, set, frozenset)
-        for c in own
-    ) and any(c.__flags__ & _HEAP for c in own)  # fmt: skip
+        [
+            getattr(kind, name, None) is getattr(base, name, None)
+            for name in ("__iter__", "__len__", "__bool__", "keys", "values", "items")
+        ]
+    )
 
 
 def _adds_nothing(c: type) -> bool:
@@ -385,7 +465,13 @@ def _own_slots(c: type) -> tuple:
 
 
 def _slots(kind: type) -> list[str]:
-    return [s for c in kind.__mro__ for s in _own_slots(c) if s not in ("__dict__", "__weakref__")]
+    """The slots of a class, private names as they are kept."""
+    found = [(c, s) for c in kind.__mro__ for s in _own_slots(c)]
+    return [
+        f"_{c.__name__.lstrip('_')}{s}" if s.startswith("__") else s
+        for c, s in found
+        if s not in ("__dict__", "__weakref__")
+    ]
 
 
 def _file(f: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -16,16 +17,18 @@ from numpy import ndarray as _ndarray
 from ..cuda.capturing import capture as capture_on_cuda
 from ..cuda.inspection import Finding
 from ..nn.modules import _global_hooks
+from ..nn.utils import parametrize
 from ..op import overlays
 from ..op.interpret import kernel_error
 from ..tape import dtypes, pytree
-from ..tape.attributes import raw_attributes
+from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default as default_device
 from ..tape.device import device
 from ..tape.modes import NO_GRAD, PROFILE, shared, state
 from ..tape.node import leaf_edge
 from ..tape.recording import LABEL
 from ..tape.source import describe
+from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import _HOOKS
@@ -117,20 +120,24 @@ class Plan:
         self.run_recorded: tuple[Callable, list[int]] | None = None
         self.draft, self.makers, self.spec = draft, makers, spec
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
-        self.roots = [t for _, t in recorder.roots.values()]
+        self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
         self.requires = [t._rg for t in self.roots]
         self.gradients = recorder.gradients if recorder.reads_gradients else None
         leaves = list(recorder.leaves.values())
-        own = [raw_attributes(leaf) for leaf in leaves]
-        self.attributes = own + [d[name] for d in own for name in _HOOKS if d.get(name) is not None]
+        own = [raw_attributes(t) for t in self.roots]
+        hooks = [raw_attributes(leaf).get(name) for leaf in leaves for name in _HOOKS]
+        self.attributes = own + [d for d in hooks if d is not None]
         self.lengths = [len(d) for d in self.attributes]
         self.ends: list[Any] = [
             leaf_edge(leaf)[0] for leaf in leaves
         ]  # theirs as long as they live
 
-    def fits(self) -> bool:
-        """Whether all that the plan leaves out would be the same again."""
+    def fits(self, tensors: list) -> bool:
+        """Whether all that the plan leaves out would be the same again, called with these tensors."""
+        reached = self.reached.tensors
+        if any([id(t) in reached for t in tensors]):
+            return False  # which the step could notice
         arrays = list(map(_array_of, self.roots))
         if not all(map(is_, arrays, self.arrays)):
             for new, old in zip(arrays, self.arrays, strict=True):
@@ -141,8 +148,11 @@ class Plan:
             self.arrays = arrays
         if list(map(_requires_of, self.roots)) != self.requires:
             return False
-        if self.gradients is not None and self.gradients != recorded_gradients(self.reached):
-            return False
+        if self.gradients is not None:
+            if self.gradients != recorded_gradients(self.reached):
+                return False
+            if any([t._grad is x for t in self.reached.tensors.values() for x in tensors]):
+                return False
         if list(map(len, self.attributes)) != self.lengths or any(map(_extra_of, self.ends)):
             return False  # hooks, perhaps
         return self.reached.unchanged()
@@ -269,28 +279,38 @@ class Captured:
         values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
         key += [overlays._off, switches.deterministic]
-        others = []
+        others, arrays = [], set()
+        if len(values) != len(args) + len(kwargs) or spec.num_nodes != len(values) + 3:
+            key.append(_kinds_of_keys(spec))
         for v in values:
             if isinstance(v, Tensor):
-                array = v._array
+                array, view = v._array, v._view
                 if v._rg or v.__class__ is not Tensor or not hasattr(array, "flags"):
                     return self._as_it_is(args, kwargs, _REQUIRES)
                 if not isinstance(array, _ndarray):
                     return self._elsewhere(args, kwargs)
+                if v._grad is not None or v._ver is INFERENCE or (view and view.base._rg):
+                    return self._as_it_is(args, kwargs, _SPECIAL)
+                if (more := raw_attributes(v)) and not INTERNAL.issuperset(more):
+                    return self._as_it_is(args, kwargs, _SPECIAL)
                 tensors.append(v)
-                key.append((array.shape, array.strides, array.dtype))
+                arrays.add(id(array))
+                key.append((array.shape, array.strides, array.dtype, view is None))
             elif v.__class__ in _SIMPLE:
                 key.append((v.__class__, repr(v)))
             else:
                 others.append(v)
                 key.append(id(v))
+        if len(arrays) < len(tensors):  # some are one, or have one array
+            key += [t is u for t in tensors for u in tensors]
+            key += [t._array is u._array for t in tensors for u in tensors]
         entry = self._entries.get(key := tuple(key))
         if entry is None:
             if len(self._entries) == COMBINATIONS:
                 return self._as_it_is(args, kwargs, _TOO_MANY)
             entry = self._entries[key] = _Entry(others)
         for plan in entry.plans:
-            if plan.fits():
+            if plan.fits(tensors):
                 return plan.recorded(tensors, self._name()) if recorded else plan(tensors)
         if recorded:
             return self.step(*args, **kwargs)
@@ -310,6 +330,11 @@ class Captured:
         """As a method of a class it is the function itself: what is captured is the method of one object."""
         return self if instance is None else self.step.__get__(instance, owner)
 
+    def __deepcopy__(self, memo: dict) -> Captured:
+        """Of a method: that of the object's copy, captured; of a function, this one."""
+        step = copy.deepcopy(self.step, memo)
+        return self if step is self.step else type(self)(step, self.settings)
+
     def __reduce__(self) -> Any:
         return self.__dict__["__qualname__"]  # as functions are pickled: by name
 
@@ -319,6 +344,10 @@ class Captured:
             given = State(None, args, kwargs)
         except Opaque as exc:
             return self._give_up(entry, str(exc), "", args, kwargs)
+        known = [r._array for r in reached.tensors.values()]
+        known += [r._grad._array for r in reached.tensors.values() if r._grad is not None]
+        if any([t._array is array for t in tensors for array in known]):
+            return self._give_up(entry, _REACHED, "", args, kwargs)
         reached.containers |= given.containers
         recorder = Recorder(reached, tensors)
         result = recorder.record(self.step, args, kwargs)
@@ -382,6 +411,22 @@ class Captured:
 
 _TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes and other arguments"
 _REQUIRES = "a tensor among its arguments requires grad, or is of a class of its own"
+_SPECIAL = (
+    "a tensor among its arguments has a .grad, attributes of its own, or was made in inference mode, "
+    "or it is a view of one that requires grad"
+)
+_REACHED = "a tensor among its arguments is one that the step reaches by itself, too"
+
+
+def _kinds_of_keys(spec: Any) -> tuple:
+    """What kinds of keys the dicts among the arguments have: 1, 1.0 and True are equal keys."""
+    own = ()
+    if spec.type in pytree.DICTS:
+        own = tuple([(k.__class__, repr(k)) for k in spec._keys() if k.__class__ in _NUMBERS])
+    return own + tuple([n for c in spec._children if c._children for n in _kinds_of_keys(c)])
+
+
+_NUMBERS = (int, float, complex, bool)
 
 
 def _takes_replays() -> bool:
@@ -400,4 +445,5 @@ def _unusual() -> bool:
         or shared.batches
         or shared.subclasses is not None
         or _global_hooks.any_call_hook()
+        or parametrize._cache_enabled
     )

@@ -6,10 +6,11 @@ random numbers of others), and values of tensors that go to Python: each ends th
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import os
 import sys
-from types import BuiltinFunctionType, CodeType, FrameType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ import numpy as np
 import opt_einsum
 
 from ..nn import Module
+from ..optim.optimizer import Optimizer
 from ..tape import override
 from ..tape.generator import Generator
 from ..tape.interop import Interop
@@ -35,8 +37,10 @@ _READERS = frozenset(
     "item tolist tobytes tofile dump dumps max min any all sum prod mean std var argmax argmin nonzero dot __bool__ "
     "__int__ __float__ __index__ trace cumsum searchsorted".split()
 )
-_LOOKS = ("numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage", "__repr__", "__format__",
-          "__dlpack__", "__reduce_ex__", "__deepcopy__", "register_hook", "retain_grad", "__hash__")  # fmt: skip
+_LOOKS = (
+    "numpy tolist __array__ data_ptr untyped_storage storage storage_offset is_shared is_pinned is_set_to __repr__ "
+    "__format__ __dlpack__ __reduce_ex__ __deepcopy__ register_hook retain_grad __hash__".split()
+)
 
 
 def _forbidden() -> dict[int, str]:
@@ -48,11 +52,17 @@ def _forbidden() -> dict[int, str]:
             code = getattr(f, "__code__", None)
             if name != "__hash__" and code is not None:
                 found[id(code)] = f"Tensor.{name}"
-    for name in ("manual_seed", "set_state", "seed", "get_state", "graphsafe_set_state"):
-        found[id(getattr(Generator, name).__code__)] = f"Generator.{name}"
-    version = vars(Tensor).get("_version") or getattr(Tensor, "_version", None)
-    if isinstance(version, property) and version.fget is not None:
-        found[id(override.running(version.fget).__code__)] = "Tensor._version"
+    of_generators = "manual_seed set_state seed get_state graphsafe_set_state initial_seed".split()
+    for kind, names in (
+        (Generator, of_generators),
+        (Optimizer, ("state_dict", "__repr__", "__getstate__")),
+    ):
+        for name in names:
+            found[id(override.running(getattr(kind, name)).__code__)] = f"{kind.__name__}.{name}"
+    for name in ("_version", "_base"):
+        value = getattr(Tensor, name, None)
+        if isinstance(value, property) and value.fget is not None:
+            found[id(override.running(value.fget).__code__)] = f"Tensor.{name}"
     return found
 
 
@@ -82,6 +92,52 @@ def _for_library(frame: FrameType) -> bool:
     return False
 
 
+_INSIDE = ("gradlib.tape.", "gradlib.op.", "gradlib._capture.")  # no program replaces what is there
+_LOOKED_UP: dict[CodeType, list[tuple[dict, str]]] = {}
+
+
+def _looked_up(code: CodeType, space: dict) -> list[tuple[dict, str]]:
+    """Functions of modules that code of the library calls by name, as ``F.linear``: a program may replace them."""
+    found = _LOOKED_UP.get(code)
+    if found is None:
+        found, module = _LOOKED_UP.setdefault(code, []), None
+        for i in dis.get_instructions(code):
+            if i.opname == "LOAD_GLOBAL":
+                module = space.get(i.argval)
+            elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(module, ModuleType):
+                value = vars(module).get(i.argval)
+                if isinstance(value, FunctionType) and not module.__name__.startswith(_INSIDE):
+                    found.append((vars(module), i.argval))
+                module = value
+            elif i.opname != "CACHE":
+                module = None
+    return found
+
+
+def _within_library(frame: FrameType) -> bool:
+    """Whether the library calls, not the program."""
+    return frame.f_back is not None and is_library(frame.f_back.f_code.co_filename)
+
+
+def _takes_nothing(frame: FrameType) -> bool:
+    """Whether a function that begins was given nothing that says something."""
+    return all(
+        [v is None or (v.__class__ in (tuple, dict) and not v) for v in frame.f_locals.values()]
+    )
+
+
+def _ends(frame: FrameType) -> str | None:
+    """Why the end of a `with` block is in the way, or None: a plan that raises does not run it."""
+    if is_library(frame.f_code.co_filename) or _within_library(frame):
+        return None
+    owner = next(iter(frame.f_locals.values()), None)
+    if isinstance(owner, (contextlib.nullcontext, contextlib._GeneratorContextManager)):
+        return None  # what the function of the latter catches is known
+    return (
+        f"the end of a block with a {type(owner).__name__} sees exceptions, which a plan hands on"
+    )
+
+
 class Watch:
     """While it is on, tells its recorder of what a plan could not do."""
 
@@ -89,6 +145,7 @@ class Watch:
         self.recorder = recorder
         self.known: dict[int, CodeType] = {}
         self.forbidden = _forbidden()
+        self.asked: dict[FrameType, FunctionType] = {}  # calls of the program that take nothing
 
     def _hands_on(self, code: CodeType, frame: FrameType) -> str | None:
         """Functions of C that the code loads but does not call: to be called where the profiling hook does not look."""
@@ -121,9 +178,15 @@ class Watch:
         if recorder.depth or recorder.off:
             return
         code = frame.f_code
-        if event == "call":
+        if event == "return":
+            function = self.asked.pop(frame, None)
+            if function is not None and arg is not None and isinstance(arg, _KINDS):
+                recorder.reached.answers.append((function, arg))
+        elif event == "call":
             if id(code) in self.known:
                 return
+            if code.co_name == "__exit__" and (why := _ends(frame)) is not None:
+                self._refuse(why, frame)
             if id(code) in _OF_GRADIENTS:
                 recorder.reads_gradients = True
             if id(code) in self.forbidden:
@@ -131,7 +194,13 @@ class Watch:
                     f"{self.forbidden[id(code)]}: memory or values of a tensor go to Python", frame
                 )
             elif is_library(code.co_filename):
-                self.known[id(code)] = code
+                for place, name in _looked_up(code, frame.f_globals):
+                    recorder.reached.also(place, name)
+                function = frame.f_globals.get(code.co_name)
+                if not isinstance(function, FunctionType) or function.__code__ is not code:
+                    self.known[id(code)] = code
+                elif not _within_library(frame) and _takes_nothing(frame):
+                    self.asked[frame] = function
             elif id(code) in recorder.reached.codes:
                 self.known[id(code)] = code
                 why = recorder.reached.barred.get(id(code)) or self._hands_on(code, frame)
