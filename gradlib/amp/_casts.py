@@ -13,18 +13,20 @@ import threading
 import weakref
 from typing import Any
 
+import numpy as np
+
 from ..devices.cuda.fused.cast import cast_all
 from ..operators.elementwise.cast import cast_op
 from ..tape import dtypes
 from ..tape.arrays import kernels_of
-from ..tape.modes import shared
+from ..tape.modes import AUTOCAST, shared, state
 from ..tape.node import next_seq
 from ..tape.source import user_frame
 from ..tape.storage import version_of
 from ..tape.tensor import Tensor
 
 GROUPS = 64  # models, so to speak, whose parameters are remembered
-_F4 = dtypes.float32.np
+_F4, _F8 = dtypes.float32.np, dtypes.float64.np
 
 
 def castable(tensor: Tensor) -> bool:
@@ -38,7 +40,7 @@ def _recorded(tensor: Tensor, array: Any, lane: Any) -> Tensor:
     node.extra = None
     node.connect((True,), array.shape, (tensor,), array.dtype, _F4)
     node.seq, node.stream = next_seq(), lane
-    frame = user_frame(sys._getframe(1))
+    frame = state.site or user_frame(sys._getframe(1))
     node.code, node.lasti = frame.f_code, frame.f_lasti
     out = Tensor._make(array)
     out._rg, out._fn = True, node
@@ -126,3 +128,41 @@ class Casts(threading.local):
             if array is not None:
                 ready = weakref.ref(one), version_of(one), one._array, lane, array
                 self.ahead[id(one)] = ready
+
+
+class _Local(threading.local):
+    """What a thread has set, also while autocast is off."""
+
+    def __init__(self) -> None:
+        self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
+        self.caching = True
+        self.nesting = 0
+
+
+local, casts = _Local(), Casts()
+
+
+def kind_of(tensor: Tensor) -> str:
+    """The device type of a tensor."""
+    kind = tensor._array.__class__
+    if kind is np.ndarray:
+        return "cpu"
+    cuda = shared.cuda
+    return "cuda" if cuda is not None and kind is cuda.array else tensor.device.type
+
+
+def cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
+    """`tensor` in dtype `target`; itself if it is no float of the device type, or float64."""
+    have, want = tensor._array.dtype, target.np
+    if have is want or have in (want, _F8) or have.kind not in "fV":
+        return tensor
+    if kind_of(tensor) != device:
+        return tensor
+    keep = (
+        target is not dtypes.float32
+        and local.caching
+        and local.nesting
+        and not state.bits & ~AUTOCAST
+        and castable(tensor)
+    )
+    return casts.of(tensor, target) if keep else cast_op.call(tensor, want, have)

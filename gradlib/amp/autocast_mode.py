@@ -1,6 +1,6 @@
 """autocast: inside a block, operations run in the dtype that suits them.
 
-While it is on, a :class:`Casting` stands among the thread's interposers, so that every op call passes it: it casts the
+While it is on, a `Casting` stands among the thread's interposers, so that every op call passes it: it casts the
 tensor arguments as the op declares and lets the op go on. The casts are recorded, so gradients reach the
 float32 parameters in float32.
 """
@@ -10,18 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from .. import cuda, linalg
 from .._refused import refuse
 from ..op.expose import PUBLIC
-from ..operators.elementwise.cast import cast_op
 from ..operators.nn import (
     distribution_loss,
     grid,
@@ -34,108 +30,16 @@ from ..operators.nn import (
 from ..operators.reduce import norm
 from ..tape import dtypes, handed, override
 from ..tape.device import device
-from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, set_flag, state
+from ..tape.modes import AUTOCAST, set_flag, state
 from ..tape.tensor import Tensor
 from . import _policy
-from ._casts import Casts, castable
-from ._policy import LOWER, REFUSED, WIDEST
+from ._casting import Casting
+from ._casts import cast, casts, kind_of, local
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 __getattr__ = refuse(__name__)
 
 _LOW = (dtypes.float16, dtypes.bfloat16)
-_F8 = dtypes.float64.np
-_REFUSED = (
-    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
-    "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
-    "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
-    "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
-    "safe to autocast."
-)
-
-
-class _Local(threading.local):
-    """What a thread has set, also while autocast is off."""
-
-    def __init__(self) -> None:
-        self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
-        self.caching = True
-        self.nesting = 0
-
-
-_local, _casts = _Local(), Casts()
-
-
-class Casting(Interposer):
-    """The interposer. on: device type -> dtype of products, for the types where autocast is enabled."""
-
-    for_recomputation = True  # a checkpointed block is computed again as it was the first time
-
-    def __init__(self, on: dict[str, dtypes.dtype]):
-        self.on = on
-
-    def call(self, op: Any, args: tuple, attrs: tuple, proceed: Callable) -> Any:
-        given = args[0] if op.variadic else args
-        for a in given:
-            if isinstance(a, Tensor):
-                device = _kind(a)
-                break
-        else:
-            return proceed()
-        low = self.on.get(device)
-        if low is None:
-            return proceed()
-        around = state.cast_as
-        policy = (around is not None and around.get(device)) or _policy.of_op(op, device, attrs)
-        if policy == REFUSED:
-            raise RuntimeError(_REFUSED)
-        bits = state.bits
-        state.bits = bits & ~AUTOCAST  # not set_bits: the thread still counts as one with flags
-        try:
-            if policy:
-                target = _target(policy, low, given)
-                cast = [_cast(a, target, device) if isinstance(a, Tensor) else a for a in given]
-                args = (cast,) if op.variadic else tuple(cast)
-            if state.interposers or bits & ~(AUTOCAST | NO_GRAD):
-                return proceed(args)
-            return op.call(*args, *attrs)  # nobody else wants to know: the generated code
-        finally:
-            state.bits = bits
-
-    def call_inplace(
-        self, op: Any, tensor: Tensor, others: tuple, attrs: tuple, proceed: Callable
-    ) -> Any:
-        """In place the dtype cannot change; nothing is cast."""
-        return proceed()
-
-
-def _target(policy: int, low: dtypes.dtype, given: Any) -> dtypes.dtype:
-    """The dtype that the float arguments of an op are cast to."""
-    if policy == LOWER:
-        return low
-    wide = policy != WIDEST or any(getattr(a, "dtype", None) is dtypes.float32 for a in given)
-    return dtypes.float32 if wide else low
-
-
-def _kind(tensor: Tensor) -> str:
-    return "cpu" if tensor._array.__class__ is np.ndarray else tensor.device.type
-
-
-def _cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
-    """`tensor` in dtype `target`; itself if it is no float of the device type, or float64."""
-    have, want = tensor._array.dtype, target.np
-    if have is want or have in (want, _F8) or have.kind not in "fV":
-        return tensor
-    if _kind(tensor) != device:
-        return tensor
-    keep = (
-        target is not dtypes.float32
-        and _local.caching
-        and _local.nesting
-        and not state.bits & ~AUTOCAST
-        and castable(tensor)
-    )
-    return _casts.of(tensor, target) if keep else cast_op.call(tensor, want, have)
 
 
 # -- functions that are in a list as a whole -------------------------------------------------------------------------
@@ -198,16 +102,16 @@ def _mark_listed() -> None:
 
 def lowered(tensor: Tensor) -> Tensor:
     """A float tensor in the dtype of products, where autocast is on for its device; for composite functions."""
-    kind = _kind(tensor)
+    kind = kind_of(tensor)
     low = _current().get(kind)
-    return tensor if low is None else _cast(tensor, low, kind)
+    return tensor if low is None else cast(tensor, low, kind)
 
 
 def widened(tensor: Any) -> Any:
     """A float tensor of the CPU in float32, where autocast is on for it; for functions that compute so there."""
-    if not isinstance(tensor, Tensor) or _kind(tensor) != "cpu" or "cpu" not in _current():
+    if not isinstance(tensor, Tensor) or kind_of(tensor) != "cpu" or "cpu" not in _current():
         return tensor
-    return _cast(tensor, dtypes.float32, "cpu")
+    return cast(tensor, dtypes.float32, "cpu")
 
 
 def _of_composite(value: Any, product: bool) -> Any:
@@ -307,7 +211,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     kind = _type_of(device_type)
     on = {k: v for k, v in _current().items() if k != kind}
     if enabled:
-        on[kind] = _local.dtypes[kind]
+        on[kind] = local.dtypes[kind]
     _install(on)
 
 
@@ -319,7 +223,7 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
         torch.bfloat16
     """
     kind = _type_of(device_type)
-    return _current().get(kind) or _local.dtypes[kind]
+    return _current().get(kind) or local.dtypes[kind]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
@@ -330,7 +234,7 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
         dtype: float16 or bfloat16.
     """
     kind = _type_of(device_type)
-    _local.dtypes[kind] = dtype
+    local.dtypes[kind] = dtype
     if kind in _current():
         _install(_current() | {kind: dtype})
 
@@ -342,7 +246,7 @@ def is_autocast_cache_enabled() -> bool:
         >>> gradlib.is_autocast_cache_enabled()
         True
     """
-    return _local.caching
+    return local.caching
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
@@ -351,7 +255,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
     Args:
         enabled: False casts a parameter at each use.
     """
-    _local.caching = enabled
+    local.caching = enabled
 
 
 def clear_autocast_cache() -> None:
@@ -359,7 +263,7 @@ def clear_autocast_cache() -> None:
 
     The next use casts anew.
     """
-    _casts.forget()
+    casts.forget()
 
 
 def autocast_increment_nesting() -> int:
@@ -368,8 +272,8 @@ def autocast_increment_nesting() -> int:
     Returns:
         How many are open in this thread.
     """
-    _local.nesting += 1
-    return _local.nesting
+    local.nesting += 1
+    return local.nesting
 
 
 def autocast_decrement_nesting() -> int:
@@ -378,8 +282,8 @@ def autocast_decrement_nesting() -> int:
     Returns:
         How many are open in this thread.
     """
-    _local.nesting -= 1
-    return _local.nesting
+    local.nesting -= 1
+    return local.nesting
 
 
 def _older(name: str, function: Callable, device: str) -> Callable:
@@ -467,12 +371,12 @@ class autocast(contextlib.ContextDecorator):
         return True
 
     def __enter__(self) -> autocast:
-        self._outer.append((_current(), _local.dtypes[self.device], _local.caching))
+        self._outer.append((_current(), local.dtypes[self.device], local.caching))
         on = {k: v for k, v in _current().items() if k != self.device}
         if self._enabled:
             on[self.device] = self.fast_dtype
-        _local.dtypes[self.device] = self.fast_dtype
-        _local.caching = self._cache_enabled
+        local.dtypes[self.device] = self.fast_dtype
+        local.caching = self._cache_enabled
         autocast_increment_nesting()
         _install(on)
         return self
@@ -480,7 +384,7 @@ class autocast(contextlib.ContextDecorator):
     def __exit__(self, *exc: object) -> bool:
         if autocast_decrement_nesting() == 0:
             clear_autocast_cache()
-        on, _local.dtypes[self.device], _local.caching = self._outer.pop()
+        on, local.dtypes[self.device], local.caching = self._outer.pop()
         _install(on)
         return False
 
@@ -491,7 +395,7 @@ class autocast(contextlib.ContextDecorator):
 def _convert(value: Any, device: str, dtype: dtypes.dtype) -> Any:
     """`value` with the float tensors of a device type in it (also inside dicts, lists, tuples) cast."""
     if isinstance(value, Tensor):
-        return _cast(value, dtype, device)
+        return cast(value, dtype, device)
     if isinstance(value, dict):
         return {_convert(k, device, dtype): _convert(v, device, dtype) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

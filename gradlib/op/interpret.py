@@ -35,7 +35,7 @@ from ..tape.recording import OP
 from ..tape.source import user_frame
 from ..tape.storage import INFERENCE as VERSIONLESS
 from ..tape.tensor import Tensor
-from . import overlays
+from . import mixed, overlays
 from . import vmap as batched
 
 ndarray = np.ndarray
@@ -77,6 +77,9 @@ def general(op, args: tuple, attrs: tuple) -> Any:
         return sparse_call(op, args, attrs)
     if bits & FORWARD_AD and handed.any_tangent(args):
         return handed.run_with_tangents(op, args, attrs)
+    if shared.cuda is not None and (raw := mixed.compute(op, args, bits)) is not NotImplemented:
+        seen = [handed.cast_unmade(a, raw.dtype) for a in args]
+        return record(op, tuple(seen), attrs, raw, ())
     try:
         prepared = prepare(op, args)
     except TypeError:

@@ -57,7 +57,8 @@ class Overlays:
     ) -> None:
         """Say where the overlays are: `load()` imports the modules that register them, at first need.
 
-        generate: ``generate("forward" or "vjp", op)`` gives the overlay of an op that has none of its own, or None.
+        generate: ``generate("forward", "vjp" or "mixed", op)`` gives the overlay of an op without one of its own, or
+        None.
         """
         self._load = load
         self._generate = generate or _none
@@ -89,6 +90,10 @@ class Overlays:
         """The vjp overlay of an op, or None. `parameters` of it are the names it wants."""
         return self._lookup("vjp", op)
 
+    def mixed_of(self, op: Any) -> Callable | None:
+        """``f(xp, arrays)``: the result of an elementwise op of float32 and a half type, in float32; or None."""
+        return self._lookup("mixed", op)
+
     def names(self) -> dict[str, list[str]]:
         """The ops with an overlay of their own: ``{"forward": [...], "vjp": [...]}``; for tables and tests."""
         self._fill()
@@ -99,7 +104,7 @@ class Overlays:
             return self._found[what, op]
         except KeyError:
             self._fill()
-            found = (self.forwards if what == "forward" else self.vjps).get(op.name)
+            found = {"forward": self.forwards, "vjp": self.vjps}.get(what, {}).get(op.name)
             if found is None:
                 found = self._generate(what, op)
             if found is not None and what == "vjp":
@@ -166,6 +171,12 @@ def vjp_of(xp: Any, op: Any) -> Callable | None:
     """The vjp overlay of an op for arrays of the namespace `xp`, or None."""
     table = xp.overlays
     return None if table is None or _off else table.vjp_of(op)
+
+
+def mixed_of(xp: Any, op: Any) -> Callable | None:
+    """The overlay of an elementwise op for float32 beside a half type on arrays of the namespace `xp`, or None."""
+    table = xp.overlays
+    return None if table is None or _off else table.mixed_of(op)
 
 
 # -- switching them off: generated code holds an overlay in a variable, where another function takes its place ---------

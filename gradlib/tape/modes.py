@@ -69,6 +69,7 @@ class ThreadState(threading.local):
     batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
     replay: Any = None  # told before random numbers are drawn that shall be those of an earlier part; see core.batching
     cast_as: Any = None  # what autocast casts ops as inside the function that runs: device type -> policy; see amp
+    site: Any = None  # the frame of the user's call that autocast is about, once somebody asked; see tape.source
     interposers: tuple = ()  # Interposers: autocast...; the one that is asked first is last
     current_node: Any = None  # the node that backward is running, parent of nodes made meanwhile
     saved_observer: Any = None  # told before a tensor is changed in place, while OBSERVE is set

@@ -7,11 +7,16 @@ import os
 import sys
 from types import CodeType, FrameType
 
+from .modes import state
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 GENERATED = "<gradlib "
 
 
-LIBRARY: dict[str, bool] = {}  # file name -> whether it belongs to gradlib
+LIBRARY: dict[str, bool | int] = {}  # file name -> whether it belongs to gradlib, or ONE_SITE
+ONE_SITE = (
+    2  # a file whose functions record several nodes for one call of the user; see `user_frame`
+)
 
 
 def learn(filename: str) -> bool:
@@ -23,20 +28,37 @@ def learn(filename: str) -> bool:
 def is_library(filename: str) -> bool:
     """Whether the file (or generated code) belongs to gradlib."""
     known = LIBRARY.get(filename)
-    return learn(filename) if known is None else known
+    return learn(filename) if known is None else bool(known)
 
 
 def user_frame(frame: FrameType) -> FrameType:
-    """The innermost frame at or above `frame` whose code is not gradlib's."""
+    """The innermost frame at or above `frame` whose code is not gradlib's.
+
+    What lies above a function of a file marked ONE_SITE is looked for once while that function runs: it has set
+    `state.site` to None, and sets it back when it ends.
+    """
     while True:
         filename = frame.f_code.co_filename
         known = LIBRARY.get(filename)
         if not (learn(filename) if known is None else known):
             return frame
+        if known == ONE_SITE:
+            if state.site is None:
+                state.site = _above(frame)
+            return state.site
         outer = frame.f_back
         if outer is None:
             return frame
         frame = outer
+
+
+def _above(frame: FrameType) -> FrameType:
+    """`user_frame` of the caller of a function that remembers it."""
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if not is_library(frame.f_code.co_filename):
+            break
+    return frame
 
 
 def user_level() -> int:

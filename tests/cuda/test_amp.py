@@ -11,11 +11,11 @@ import pytest
 
 import gradlib as torch
 from gradlib import nn
-from gradlib.amp import _policy, autocast_mode
+from gradlib.amp import _casts, _policy, autocast_mode
 from gradlib.autograd import Function
 from gradlib.nn import functional as F
 from gradlib.op.declare import REGISTRY
-from gradlib.tape import override
+from gradlib.tape import override, source
 from gradlib.tape.modes import shared, state
 from gradlib.utils.checkpoint import checkpoint
 
@@ -123,13 +123,34 @@ def test_parameters_are_cast_once():
         assert cast_of(x @ w) is not cast_of(first)
     with torch.autocast("cpu", cache_enabled=False):
         assert cast_of(x @ w) is not cast_of(x @ w)
-    assert not autocast_mode._casts.kept
+    assert not _casts.casts.kept
     (first.sum() + second.sum()).backward()
     for _ in range(2):
         with torch.autocast("cpu"):  # several passes over one cast
             (x @ w).sum().backward()
             (x @ w).sum().backward()
     assert w.grad.abs().sum().item() > 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_call_and_its_casts_are_looked_for_once(device, cuda, monkeypatch):
+    w, b = (torch.ones(n, requires_grad=True, device=device) for n in ((3, 3), (3,)))
+    x, found = torch.ones(2, 3, device=device, requires_grad=True), []
+    above = source._above
+    monkeypatch.setattr(source, "_above", lambda frame: found.append(0) or above(frame))
+    for _ in range(2):  # the second time the casts of both parameters are one launch
+        with torch.autocast(device, torch.bfloat16):
+            y = nn.Sequential(torch.nn.Identity())(F.linear(x * 1, w, b))
+            with torch.no_grad():
+                F.linear(x, w, b)
+            with pytest.raises(RuntimeError):
+                F.linear(x, w[:, :2], b)
+        assert state.site is None
+    assert len(found) == 2 * 3  # a recorded product of numbers, the layer, the layer that fails
+    nodes = [y.grad_fn, *(node for node, _ in y.grad_fn.next_functions)]
+    assert [n.name() for n in nodes[1:]] == ["ToCopyBackward0"] * 3
+    lines = {source.describe(n.site) for n in nodes}
+    assert len(lines) == 1 and "y = nn.Sequential" in lines.pop()
 
 
 def test_functions_of_several_ops_are_cast_as_a_whole():

@@ -56,6 +56,21 @@ def test_batch_norm_under_autocast_is_three_kernels_each_way(count, kind, traini
     assert [t.dtype for t in grads] == [kind, gl.float32, gl.float32]
 
 
+@pytest.mark.parametrize("kind", [gl.float16, gl.bfloat16])
+def test_a_sum_of_float32_and_a_half_type_is_one_kernel(count, kind):
+    # rows: DEV-26
+    x = gl.randn(5, 7, device="cuda", requires_grad=True)
+    half = gl.randn(5, 7, device="cuda", dtype=kind, requires_grad=True)
+    wanted = x.detach().cpu() + half.detach().cpu().float()
+    out, launched = count(lambda: x + half)
+    assert [name.rpartition("_")[0] for name in launched] == ["add_mixed"]
+    assert out.dtype is gl.float32 and gl.equal(out.cpu(), wanted)
+    assert out.grad_fn.next_functions[1][0].name() == "ToCopyBackward0"
+    (dx, dh), launched = count(lambda: gl.autograd.grad(out, (x, half), x.detach()))
+    assert launched == ["cast"]
+    assert gl.equal(dx, x.detach()) and dh.dtype is kind and gl.equal(dh, x.detach().to(kind))
+
+
 def test_a_convolution_of_one_by_one_is_one_product(count):
     # rows: DEV-26
     x = gl.randn(3, 4, 5, 6, device="cuda", dtype=gl.bfloat16).requires_grad_()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...op import captures, spreading
+from ...op import captures, interpret, spreading
 from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.formulas import formula_function
@@ -108,6 +108,17 @@ to_device_op = declare(
     samples=lambda t: [(t(3, 4), CPU, CPU, False), (t(0), CPU, CPU, False)],
     aten="_to_copy(self, *device:target)",
 )  # fmt: skip
+
+
+def _cast_unmade(tensor: Tensor, dtype: np.dtype) -> Tensor:
+    """`tensor` cast to a dtype as the graph knows it; nobody may read its numbers, which are those of `tensor`."""
+    have = tensor._array.dtype
+    if have == dtype:
+        return tensor
+    return interpret.connect(cast_op, (tensor,), (dtype, have), [Tensor._make(tensor._array)], ())
+
+
+handed.over(cast_unmade=_cast_unmade)
 
 
 def _move(array, target: device, non_blocking: bool):

@@ -22,6 +22,8 @@ def load() -> None:
 
 def generate(what: str, op: Any) -> Any:
     """The overlay of an elementwise op without one of its own, made of its formula; or None."""
+    if what == "mixed":
+        return import_module(f"{__name__}.mixed").overlay(op)
     return import_module(f"{__name__}.pointwise").overlay(what, op)
 
 

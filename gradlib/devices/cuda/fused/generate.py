@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import count
 from typing import Any
 
@@ -78,10 +78,16 @@ def trace(
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def write(name: str, traced: Traced, places: dict[str, str], dims: int) -> str:
-    """The kernel template; `places` says how each input lies in memory, strided ones over `dims` dimensions."""
+def write(
+    name: str, traced: Traced, places: dict[str, str], dims: int, narrow: Container[str] = ()
+) -> str:
+    """The kernel template; `places` says how each input lies in memory, strided ones over `dims` dimensions.
+
+    narrow: inputs of a half type H, beside others and results of T.
+    """
     parameters = [
-        f"wide<T> in_{k}" if how == NUMBER else f"const T* p_{k}" for k, how in places.items()
+        f"wide<T> in_{k}" if how == NUMBER else f"const {'H' if k in narrow else 'T'}* p_{k}"
+        for k, how in places.items()
     ]
     parameters += [f"T* out{i}" for i in range(len(traced.outputs))] + ["int64 size"]
     lines = ["typedef wide<T> A;"]
@@ -93,8 +99,10 @@ def write(name: str, traced: Traced, places: dict[str, str], dims: int) -> str:
         parameters += [f"int64 stride_{k}{d}" for k in strided for d in range(dims)]
         lines += _one_by_one(traced, places, dims)
     else:
-        lines += ["const int64 first = thread_number() * Pack<T>::size;", *vectors(traced, places)]
-    head = f"template <typename T> __global__ void {name}({', '.join(parameters)}) {{"
+        lines.append("const int64 first = thread_number() * Pack<T>::size;")
+        lines += vectors(traced, places, narrow)
+    types = "typename T, typename H" if narrow else "typename T"
+    head = f"template <{types}> __global__ void {name}({', '.join(parameters)}) {{"
     return head + "\n  " + "\n  ".join(lines) + "\n}\n"
 
 
@@ -133,12 +141,13 @@ def _one_by_one(traced: Traced, places: dict[str, str], dims: int) -> list[str]:
     return [*lines, _call(traced, places, lambda k: spots[k], "out{}[i]")]
 
 
-def vectors(traced: Traced, places: dict[str, str]) -> list[str]:
+def vectors(traced: Traced, places: dict[str, str], narrow: Container[str] = ()) -> list[str]:
     """The Pack of neighbouring elements from ``first`` on, below ``size``; one by one where they are not aligned."""
     moving, outs = _moving(places), [f"out{i}" for i in range(len(traced.outputs))]
-    pointers = [*(f"p_{k}" for k in moving), *outs]
-    aligned = " && ".join(f"aligned({p})" for p in pointers)
-    reads = " ".join(f"const Pack<T> v_{k} = pack_of(p_{k} + first);" for k in moving)
+    of = {k: "<H, Pack<T>::size>" if k in narrow else "<T>" for k in moving}
+    tests = [*(f"aligned{of[k]}(p_{k})" for k in moving), *(f"aligned({out})" for out in outs)]
+    aligned = " && ".join(tests)
+    reads = " ".join(f"const Pack{of[k]} v_{k} = pack_of{of[k]}(p_{k} + first);" for k in moving)
     results = " ".join(f"Pack<T> w{i};" for i in range(len(outs)))
     inside = _call(traced, places, lambda k: f"v_{k}.at[k]", "w{}.at[k]")
     writes = " ".join(f"pack_of({out} + first) = w{i};" for i, out in enumerate(outs))
@@ -171,15 +180,15 @@ class Generated(Module):
 
     __slots__ = ("own", "several")
 
-    def __init__(self, label: str, traced: Traced, places: dict[str, str], dims: int):
-        digest = hashlib.sha256(
-            f"{traced.body()}{places}{dims}{traced.dtype}".encode()
-        ).hexdigest()[:12]
-        name = f"{label}_{digest}"
-        self.own = write(name, traced, places, dims)
+    def __init__(
+        self, label: str, traced: Traced, places: dict[str, str], dims: int, narrow: Sequence[str] = ()
+    ):  # fmt: skip
+        text = f"{traced.body()}{places}{dims}{traced.dtype}{narrow or ''}"
+        name = f"{label}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        self.own = write(name, traced, places, dims, narrow)
         self.several = by_vectors(traced, places)
-        dtypes = (F8,) if traced.dtype == F8 else (*HALVES, F4)
-        super().__init__(name, instances(name, dtypes))
+        dtypes = [(F4,), HALVES] if narrow else [(F8,) if traced.dtype == F8 else (*HALVES, F4)]
+        super().__init__(name, instances(name, *dtypes))
 
     def blocks(self, size: int, dtype: np.dtype) -> int:
         """How many blocks of 256 threads the kernel wants for `size` elements."""

@@ -122,7 +122,7 @@ def _layout(xp: Any, arrays: dict[str, Any], shape: tuple, dtype: Any, n_out: in
     strided = [a for k, a in arrays.items() if places[k] == STRIDED]
     if not strided:
         return outs, places, (), ()
-    sizes, rows = collapse(shape, [_strides(a, shape) for a in strided])
+    sizes, rows = collapse(shape, [byte_strides(a, shape) for a in strided])
     if len(sizes) > MAX_DIMS:
         return None, {}, (), ()
     return outs, places, sizes, [s // dtype.itemsize for row in rows for s in row]
@@ -141,7 +141,7 @@ def _dense_alike(arrays: list) -> bool:
     return first.transpose(order).flags.c_contiguous
 
 
-def _strides(a: Any, shape: tuple) -> tuple:
+def byte_strides(a: Any, shape: tuple) -> tuple:
     """Byte strides of `a` broadcast to `shape`."""
     lead = len(shape) - a.ndim
     own = [0 if n == 1 else s for n, s in zip(a.shape, a.strides)]
