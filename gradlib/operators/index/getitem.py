@@ -17,8 +17,8 @@ from ...op import captures
 from ...op import vmap_texts as batching
 from ...op.declare import declare
 from ...op.expose import function, method
-from ...op.inplace import in_the_way, repeats_itself
 from ...op.plain_numbers import check_fits, is_number, single_number
+from ...op.updates import in_the_way, repeats_itself
 from ...op.vmap import Logical
 from ...op.writing import InPlace, quiet, wrote
 from ...tape import dtypes, errors
