@@ -188,6 +188,7 @@ class Op:
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
         self.forward = self.laid_out(self.forward)
         self.public = public or name
+        self.written_by = self.public + "_"  # what changed a tensor, in errors
         self.flips, self.carries, self.copies = flips, carries, copies
         self.known_as, self.implementations = known_as, tuple(implementations.split())
         self.autocast, self.expression, self.float8 = autocast, expression, float8

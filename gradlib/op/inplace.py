@@ -39,14 +39,11 @@ from ..tape.modes import (
 from ..tape.node import Node, VariadicNode, edge, join
 from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import Storage, before_write, bump
-from ..tape.strided import Layout, overlap
+from ..tape.strided import Layout
 from ..tape.tensor import Tensor
-from . import formulas, interpret, overlays, spreading, tangents
+from . import formulas, interpret, tangents
 from . import vmap as batched
-
-_F4, _F8 = dtypes.float32.np, dtypes.float64.np
-_BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
-_cpu_functions: dict[str, Any] = {}  # those of the backend of CPU arrays
+from .updates import in_the_way, quick, quick_formula, repeats_itself
 
 
 class CopySlices(VariadicNode):
@@ -104,15 +101,6 @@ def _overwritten(op, tensor: Tensor) -> Node:
     return node
 
 
-def repeats_itself(array: Any) -> bool:
-    """Whether several elements of a raw array lie at one place in memory, as in an expanded tensor."""
-    return bool(
-        0 in array.strides
-        and array.size
-        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
-    )
-
-
 def refuse_inference(tensor: Tensor) -> None:
     """RuntimeError if `tensor` is an inference tensor and the mode is off: it must not be changed there."""
     if (
@@ -148,17 +136,6 @@ def check(tensor: Tensor, op: Any, records: bool) -> None:
         raise RuntimeError(errors.LEAF_INPLACE)
 
 
-def in_the_way(op, tensor: Tensor, other: Tensor) -> bool:
-    """Whether the in-place form of `op` refuses to write to `tensor` because of where the operand `other` lies."""
-    if other is tensor:
-        return op.sharing == "apart"
-    counter = tensor._ver
-    if counter.__class__ is int or other._ver is not counter or op.sharing == "number":
-        return False
-    how = overlap(tensor._array, other._array)
-    return how == "partly" or (how == "whole" and op.sharing == "apart")
-
-
 def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
     """``tensor = op(tensor, *others, *attrs)`` in the memory of `tensor`; returns `tensor`."""
     if not isinstance(tensor, Tensor):
@@ -167,9 +144,9 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         )
     bits = state.bits if shared.active else 0
     if bits <= NO_GRAD and (
-        _quick(op, tensor, others, bits)
+        quick(op, tensor, others, bits)
         if op.ufunc is not None
-        else _quick_formula(op, tensor, others, attrs, bits)
+        else quick_formula(op, tensor, others, attrs, bits)
     ):
         frame = source.user_frame(sys._getframe(1))
         bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
@@ -307,138 +284,6 @@ def _onto_plain(op, tensor: Tensor, others: tuple, attrs: tuple) -> Tensor:
     if dual:
         tangents.set_tangent(tensor, tangent)
     return tensor
-
-
-def inplace_scaled(op, tensor: Tensor, other: Any, factor: float | None) -> Tensor | None:
-    """``inplace(op, tensor, (factor * other,))`` where `_quick` would do; None elsewhere, with nothing written.
-
-    factor: None for 1. An update of this kind is most of a training loop written by hand, so it has a way of its own.
-    """
-    array: Any = getattr(tensor, "_array", None)
-    value: Any = getattr(other, "_array", None)
-    bits = state.bits if shared.active else 0
-    if (
-        value.__class__ is not np.ndarray
-        or array.__class__ is not np.ndarray
-        or op.ufunc is None
-        or bits > NO_GRAD
-        or value.shape != array.shape
-        or value.dtype is not array.dtype
-        or (other._rg and not bits)
-        or not _writable(op, tensor, bits)
-    ):
-        return None
-    if factor is not None:
-        if other is not tensor and in_the_way(op, tensor, other):
-            raise RuntimeError(errors.PARTIAL_OVERLAP)
-        value = value * factor
-    elif (other is tensor or other._ver is tensor._ver) and in_the_way(op, tensor, other):
-        return None
-    getattr(np, op.ufunc)(array, value, array)
-    frame = source.user_frame(sys._getframe(1))
-    bump(tensor, (frame.f_code, frame.f_lasti), op.public + "_")
-    return tensor
-
-
-def _writable(op, tensor: Tensor, bits: int) -> bool:
-    """Whether a ufunc may simply write to `tensor`: a NumPy array of floats, no graph, no inference tensor."""
-    array = tensor._array
-    if array.__class__ is not np.ndarray or 0 in array.strides:
-        return False
-    dtype = array.dtype
-    if dtype is not _F4 and (
-        dtype not in dtypes.NP_FLOATING or (op.complex is False and dtype.kind == "c")
-    ):
-        return False
-    if tensor._ver is INFERENCE_STORAGE:
-        return False
-    if bits:
-        return True
-    view = tensor._view
-    return not (tensor._rg or (view is not None and view.base._rg))
-
-
-def _quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
-    """Run a ufunc in place where nothing needs checking: no graph, one dtype, the shape of `tensor`."""
-    if not _writable(op, tensor, bits):
-        return False
-    array = tensor._array
-    dtype = array.dtype
-    arrays = [array]
-    for other in others:
-        kind = other.__class__
-        if kind is float or kind is int:
-            if op.numbers == "none" or (op.wide_numbers and dtype in dtypes.HALVES):
-                return False
-            arrays.append(other)
-            continue
-        value: Any = getattr(other, "_array", None)
-        if (
-            value.__class__ is not np.ndarray
-            or value.dtype is not dtype
-            or (value.shape != array.shape and value.ndim)
-            or (other._rg and not bits and op.differentiable)
-            or ((other is tensor or other._ver is tensor._ver) and in_the_way(op, tensor, other))
-        ):
-            return False
-        arrays.append(value)
-    try:
-        function = _cpu_functions.get(op.ufunc) or _cpu_function(array, op.ufunc)
-        if (
-            spreading.begun
-            and array.size >= spreading.LARGE
-            and spreading.spread_inplace(function, *arrays)
-        ):
-            return True
-        if function in _BY_NAME:
-            function(*arrays, out=array)
-        else:
-            function(*arrays, array)  # `out=` costs as much as a small sum itself
-    except TypeError:  # refused by the ufunc: the general way raises the error
-        return False
-    return True
-
-
-def _cpu_function(array: np.ndarray, name: str) -> Any:
-    found = _cpu_functions[name] = getattr(kernels_of(array), name)
-    return found
-
-
-def _quick_formula(op, tensor: Tensor, others: tuple, attrs: tuple, bits: int) -> bool:
-    """The same for an elementwise op whose forward is no ufunc, on arrays of one shape."""
-    array: Any = tensor._array
-    dtype = array.dtype
-    if not op.elementwise or (dtype is not _F4 and dtype is not _F8) or op.hidden or op.n_out != 1:
-        return False
-    if op.check is not None or not _writable(op, tensor, bits):
-        return False
-    arrays = [array]
-    for other in others:
-        value: Any = getattr(other, "_array", None)
-        if (
-            value.__class__ is not np.ndarray
-            or value.dtype is not dtype
-            or value.shape != array.shape
-            or (other._rg and not bits)
-            or in_the_way(op, tensor, other)
-        ):
-            return False
-        arrays.append(value)
-    try:
-        xp, given = kernels_of(array), dict(zip(op.attrs, attrs, strict=True))
-        if overlays.forward_of(xp, op) is not None:
-            return False  # the general way asks it, as the op itself does
-        if spreading.begun and array.size >= spreading.LARGE:
-            raw = spreading.spread_formula(op.forward, xp, *arrays, **given)
-        else:
-            raw = op.forward(xp, *arrays, **given)
-    except Exception:  # the general way raises the error
-        return False
-    if raw.__class__ is not np.ndarray or raw.dtype is not dtype or raw.shape != array.shape:
-        return False
-    if raw is not array:
-        array[...] = raw
-    return True
 
 
 def _node(op, tensor: Tensor, args: tuple, attrs: tuple, inside: bool) -> Node:

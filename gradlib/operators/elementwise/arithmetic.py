@@ -17,8 +17,9 @@ from ...op.expose import (
     method,
     write_out,
 )
-from ...op.inplace import in_the_way, inplace, inplace_scaled
+from ...op.inplace import inplace
 from ...op.pointwise import pointwise, unary
+from ...op.updates import in_the_way, scaled
 from ...tape import dtypes, errors
 from ...tape.tensor import Tensor
 from ..kinds import missing, unsupported
@@ -600,13 +601,13 @@ for _name, _fn, _op in (
             op = _rounded(rounding_mode)
         if alpha.__class__ is not int or alpha != 1:
             if alpha.__class__ is float:
-                done = inplace_scaled(op, self, other, alpha)
+                done = scaled(op, self, other, alpha)
                 if done is not None:
                     return done
             if isinstance(other, Tensor) and other is not self and in_the_way(op, self, other):
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
             other = times_alpha(_name, self, other, alpha)
-        elif rounding_mode is None and (done := inplace_scaled(op, self, other, None)) is not None:
+        elif rounding_mode is None and (done := scaled(op, self, other, None)) is not None:
             return done
         return inplace(op, self, (other,))
 

@@ -19,6 +19,7 @@ from ...op.expose import (
 from ...op.inplace import inplace
 from ...op.interpret import common_dtype
 from ...op.plain_numbers import check_factor
+from ...op.updates import combined
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 from ..kinds import refuse, unsupported
@@ -163,8 +164,19 @@ def addcmul_(self, tensor1, tensor2, *more, value=1):
     if more:
         (self, tensor1, tensor2), (value,) = _legacy("addcmul_", self, tensor1, tensor2, *more)
     _three("addcmul_", self, tensor1, tensor2)
+    if value.__class__ is float or value.__class__ is int:
+        done = combined(addcmul_op, _add_product, self, tensor1, tensor2, value)
+        if done is not None:
+            return done
     value = _factor(value, self, tensor1, tensor2)
     return inplace(addcmul_op, self, (tensor1, tensor2), (value,))
+
+
+def _add_product(array, first, second, value):
+    product = first * second
+    if value is not None:
+        product *= value
+    array += product
 
 
 @method("addcdiv_")
@@ -173,9 +185,22 @@ def addcdiv_(self, tensor1, tensor2, *more, value=1):
     if more:
         (self, tensor1, tensor2), (value,) = _legacy("addcdiv_", self, tensor1, tensor2, *more)
     _three("addcdiv_", self, tensor1, tensor2)
+    if value.__class__ is float or value.__class__ is int:
+        done = combined(addcdiv_op, _add_quotient, self, tensor1, tensor2, value)
+        if done is not None:
+            return done
     _check_division(tensor1, tensor2)
     value = _factor(value, self, tensor1, tensor2)
     return inplace(addcdiv_op, self, (tensor1, tensor2), (value,))
+
+
+def _add_quotient(array, first, second, value):
+    if value is None:
+        quotient = first / second
+    else:
+        quotient = first * value
+        quotient /= second
+    array += quotient
 
 
 # -- linear interpolation ----------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ import numpy as np
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method, refuse_overlap, write_same
-from ...op.inplace import check, in_the_way
+from ...op.inplace import check
 from ...op.plain_numbers import check_fits, is_number, plain_number, single_number
+from ...op.updates import in_the_way
 from ...op.vmap import all_entries, is_logical
 from ...op.writing import InPlace, quiet, wrote
 from ...tape import dtypes, errors

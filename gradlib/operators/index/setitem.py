@@ -9,8 +9,8 @@ import numpy as np
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method
-from ...op.inplace import in_the_way, repeats_itself
 from ...op.plain_numbers import check_fits, is_number, single_number
+from ...op.updates import in_the_way, repeats_itself
 from ...op.writing import InPlace, quiet, wrote
 from ...tape import dtypes, errors
 from ...tape.arrays import backend_of

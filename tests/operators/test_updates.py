@@ -1,0 +1,113 @@
+"""Updates in place by their short ways (`op/updates.py`): the bits and the errors of the ops that they stand for."""
+
+import pytest
+
+import gradlib as torch
+from gradlib.op import spreading
+
+
+def pair(*shape, dtype=torch.float32):
+    torch.manual_seed(0)
+    return torch.randn(*shape, dtype=dtype), torch.randn(*shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("alpha", [1, 2, 0.1, 0.0, -0.0, 1e-30])
+def test_a_scaled_update_has_the_bits_of_the_sum(dtype, alpha):
+    p, g = pair(3, 5, dtype=dtype)
+    p[0, 0], g[0, 0] = -0.0, -1.0
+    for name in ("add", "sub"):
+        want = getattr(torch, name)(p, g, alpha=alpha)
+        got = getattr(p.clone(), name + "_")(g, alpha=alpha)
+        assert torch.equal(got, want) and torch.equal(got.signbit(), want.signbit())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("value", [1, 1.0, -2, 0.3, 0.0])
+def test_a_combined_update_has_the_bits_of_the_op(dtype, value):
+    p, g = pair(3, 5, dtype=dtype)
+    d = g.abs() + 0.5
+    for name in ("addcmul", "addcdiv"):
+        want = getattr(torch, name)(p, g, d, value=value)
+        assert torch.equal(getattr(p.clone(), name + "_")(g, d, value=value), want)
+        assert torch.equal(getattr(p.clone().t(), name + "_")(g.t(), d.t(), value=value), want.t())
+
+
+def test_large_updates_on_threads_have_the_same_bits(monkeypatch):
+    monkeypatch.setattr(spreading, "LARGE", 1 << 17)
+    monkeypatch.setattr(spreading, "PIECE", 1 << 15)
+    monkeypatch.setattr(spreading, "begun", True)
+    threads = torch.get_num_threads()
+    p, g = pair(1 << 18)
+    d = g.abs() + 0.5
+    try:
+        results = []
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            own = [p.clone() for _ in range(4)]
+            own[0].sub_(g, alpha=0.1), own[1].addcdiv_(g, d, value=-0.1), own[2].addcmul_(g, d)
+            own[3][1:].add_(own[3][:-1].clone(), alpha=0.5)
+            results.append(own)
+    finally:
+        torch.set_num_threads(threads)
+    for one, two in zip(*results, strict=True):
+        assert torch.equal(one, two)
+
+
+def test_what_lies_partly_over_the_target_is_refused():
+    p = torch.arange(6.0)
+    for update in (
+        lambda: p[1:].sub_(p[:-1], alpha=0.5),
+        lambda: p[1:].sub_(p[:-1]),
+        lambda: p[1:].addcmul_(p[:-1], p[:-1]),
+    ):
+        with pytest.raises(RuntimeError, match=r"partial|memory location"):
+            update()
+    assert p.tolist() == [0, 1, 2, 3, 4, 5]
+    assert p.sub_(p, alpha=0.5).tolist() == [0, 0.5, 1, 1.5, 2, 2.5]
+    assert p.addcdiv_(p, torch.ones(6)).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_has_to_be_checked_is_checked():
+    w, g = torch.ones(2, requires_grad=True), torch.ones(2)
+    for update in (
+        lambda: w.sub_(g),
+        lambda: w.sub_(g, alpha=0.5),
+        lambda: w.addcdiv_(g, g),
+        lambda: w.detach().expand(3, 2).sub_(torch.ones(3, 2)),
+    ):
+        with pytest.raises(RuntimeError):
+            update()
+    with pytest.raises(RuntimeError, match="overflow"):
+        g.clone().add_(g, alpha=1e300)
+    with pytest.raises(RuntimeError, match="overflow"):
+        g.clone().addcmul_(g, g, value=1e300)
+    with torch.inference_mode():
+        still = torch.ones(2)
+    with pytest.raises(RuntimeError, match=r"[Ii]nference"):
+        still.sub_(g, alpha=0.5)
+    with torch.no_grad():
+        w.sub_(g, alpha=0.5)
+        w.addcdiv_(g, g)
+    assert w.tolist() == [1.5, 1.5] and w._version == 2
+
+
+def test_an_error_in_backward_names_the_update_and_its_line():
+    w, g = torch.ones(2, requires_grad=True), torch.ones(2)
+    for update, name in (
+        (lambda: w.sub_(g, alpha=0.5), "sub_"),
+        (lambda: w.add_(g), "add_"),
+        (lambda: w.addcdiv_(g, g, value=0.5), "addcdiv_"),
+    ):
+        loss = (w * w).sum()
+        with torch.no_grad():
+            update()
+        with pytest.raises(RuntimeError, match=rf"changed by {name} at .*test_updates\.py"):
+            loss.backward()
+
+
+def test_gradients_pass_through_updates():
+    x, y = torch.ones(2, requires_grad=True), torch.full((2,), 3.0, requires_grad=True)
+    out = (x * 1).sub_(y, alpha=0.5).addcdiv_(y, x, value=2.0)
+    out.sum().backward()
+    assert x.grad.tolist() == [-5.0, -5.0] and y.grad.tolist() == [1.5, 1.5]
