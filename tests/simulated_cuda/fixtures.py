@@ -9,6 +9,8 @@ itself; they are deselected. ``--device other`` does the same with the second de
 from __future__ import annotations
 
 import contextlib
+import os
+import zlib
 
 import pytest
 
@@ -38,6 +40,13 @@ def pytest_addoption(parser) -> None:
             metavar="N",
             help="run every Nth of the tests of single ops in tests_gpu",
         )
+        parser.addoption(
+            "--portion",
+            type=int,
+            default=1,
+            metavar="N",
+            help="run an Nth of the tests, drawn by FUZZ_SEED: another one in each run",
+        )
 
 
 def pytest_configure(config) -> None:
@@ -50,11 +59,12 @@ def pytest_configure(config) -> None:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    device = config.getoption("--device")
-    if device not in DEFAULTS:
-        return
-    markers = ("host",) if device == "default" else ("host", "first_device")
-    dropped = {item for item in items if any(item.get_closest_marker(m) for m in markers)}
+    device, portion = config.getoption("--device"), config.getoption("--portion")
+    drawn = f"{os.environ['FUZZ_SEED']} {device} "
+    dropped = {item for item in items if zlib.crc32((drawn + item.nodeid).encode()) % portion}
+    if device in DEFAULTS:
+        markers = ("host",) if device == "default" else ("host", "first_device")
+        dropped |= {item for item in items if any(item.get_closest_marker(m) for m in markers)}
     if dropped:
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]
