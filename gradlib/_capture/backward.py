@@ -17,6 +17,7 @@ from ..tape.node import AccumulateGrad
 from ..tape.saved import DIRECT, RELEASED
 from ..tape.storage import version_of
 from .inline import calls, holds_arrays
+from .memory import OUT, made
 from .plan import accumulate_into
 from .writer import Writer
 
@@ -143,10 +144,13 @@ class Backward(Writer):
 
     def _add(self, have: _Pair, more: _Pair) -> _Pair:
         name, total = self.draft.fresh(), have[0] + more[0]
-        text = f"{have[1]} + {more[1]}"
+        text, add, new = f"{have[1]} + {more[1]}", self.draft.constant(np.add), None
         if have[1] in self.sums and total.shape == have[0].shape and total.dtype is have[0].dtype:
-            text = f"{self.draft.constant(np.add)}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
-        self.emit(f"{name} = {text}", (name,), (have[1], more[1]), "a sum of gradients")
+            text = f"{add}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
+        else:
+            into = f"{add}({have[1]}, {more[1]}, {OUT})"
+            new = made(total, into, lambda out: np.add(have[0], more[0], out))
+        self.emit(f"{name} = {text}", (name,), (have[1], more[1]), "a sum of gradients", made=new)
         if total.__class__ is np.ndarray:
             self.sums.add(name)
         return total, self._name(total, name)
@@ -174,8 +178,15 @@ class Backward(Writer):
         self.leaves[id(leaf)] = leaf
         what = f"the gradient of a parameter of shape {tuple(leaf.shape)}"
         self.spans += 1
-        self.emit(f"@; accumulate({self.draft.constant(leaf)}, b_)", (), (name,), what, True)
-        self.draft.lines[-1] = self.draft.lines[-1]._replace(node=node.name())
+        text, array = self.draft.constant(leaf), leaf._array
+        self.emit(f"accumulate({text}, [{name}])", (), (name,), what, True)
+        fitting = (
+            grad.__class__ is np.ndarray and id(leaf) in self.roots and array.flags.c_contiguous
+        )
+        fitting = fitting and grad.shape == array.shape and grad.dtype is array.dtype
+        self.draft.lines[-1] = self.draft.lines[-1]._replace(
+            node=node.name(), leaf=text, fitting=fitting
+        )
         if leaf._rg:
             accumulate_into(leaf, [grad])
 
@@ -284,8 +295,8 @@ class Backward(Writer):
         found = calls(self.draft, called, values, names, {}, wanted)
         if found is None:
             return None
-        for text, outs, used in found[0]:
-            self.emit(text, outs, used)
+        for text, outs, used, new in found[0]:
+            self.emit(text, outs, used, made=new)
         return found[1]
 
     def _summed(self, node: Any, i: int, pair: _Pair) -> _Pair:
