@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,27 @@ from .writer import Writer
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _Pair = tuple[Any, str]  # a raw gradient and its variable
+
+
+class _Some(NamedTuple):
+    """A formula that gives some of the results of another one; the same one where it is made again."""
+
+    formula: Callable
+    taken: tuple[int, ...]
+
+    def __call__(self, *given: Any) -> tuple:
+        found = self.formula(*given)
+        return tuple([found[i] for i in self.taken])
+
+
+class _OfSeveral(NamedTuple):
+    """A formula of ``(F, gs, ...)`` as one whose first `count` arguments after F are the gradients in the list."""
+
+    formula: Callable
+    count: int
+
+    def __call__(self, F: Any, *given: Any) -> Any:
+        return self.formula(F, list(given[: self.count]), *given[self.count :])
 
 
 class Unwritable(Exception):
@@ -281,17 +303,17 @@ class Backward(Writer):
     def _inlined_formula(self, function, values, texts, ins, results, taken, count) -> tuple | None:
         """Write the NumPy calls that a formula makes; the variables of its results, or None if they cannot be told."""
         names = [t if t in ins else None for t in texts]
+        if len(values) > 1 and values[0].__class__ is formulas.Namespace:
+            several = values[1] if values[1].__class__ is list else None
+            if several and all([isinstance(v, np.ndarray) for v in several]):
+                function, n = _OfSeveral(function, len(several)), len(several)
+                values, names = [values[0], *several, *values[2:]], [None, *ins[:n], *names[2:]]
         if holds_arrays([v for v, n in zip(values, names, strict=True) if n is None]):
             return None
         if count == 1 and taken == [0] and len(results) == 1:
             called, wanted = function, results[0]
         else:
-
-            def called(*given: Any) -> Any:
-                found = function(*given)
-                return tuple([found[i] for i in taken])
-
-            wanted = tuple(results)
+            called, wanted = _Some(function, tuple(taken)), tuple(results)
         found = calls(self.draft, called, values, names, {}, wanted)
         if found is None:
             return None
@@ -303,10 +325,15 @@ class Backward(Writer):
         shape = getattr(node, f"b{i}")
         if shape is None:
             return pair
+        out = formulas.sum_to(pair[0], shape)
+        written = self._inlined_formula(
+            formulas.sum_to, [pair[0], shape], [pair[1], ""], (pair[1],), [out], [0], 1
+        )
+        if written is not None:
+            return out, self._name(out, written[0])
         name = self.draft.fresh()
         call = self.draft.constant(formulas.sum_to)
         self.emit(f"{name} = {call}({pair[1]}, {self.draft.constant(shape)})", (name,), (pair[1],))
-        out = formulas.sum_to(pair[0], shape)
         return out, self._name(out, name)
 
     def _values(self, node: Any, wants: tuple, grad: Any) -> tuple[list, list[str], tuple]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from .memory import OUT, Made, made
 
 ndarray = np.ndarray
-LARGE = 1 << 14  # elements from which the time is in the calls, which may be spread over threads
+LARGE = 1 << 17  # elements from which the time is in the calls, which may be spread over threads
 MANY = 24  # calls of one kernel at most
 _LOOKS = frozenset("shape dtype ndim size itemsize nbytes strides flags".split())
 _METHODS = frozenset(
@@ -127,7 +128,7 @@ class Probe:
         if name not in _METHODS:
             raise Unknown
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def method(*args: Any, **kwargs: Any) -> Any:
             if "out" in kwargs:
                 raise Unknown
             found = getattr(value, name)(*_bare(args), **_bare(kwargs))
@@ -138,14 +139,15 @@ class Probe:
             text = f"{self._name}.{name}({_written(self._trace, args, kwargs, ins)}"
             new = None
             if name in ("dot", "clip"):
-                new = made(
-                    found,
-                    f"{text}, out={OUT})",
-                    lambda out: getattr(value, name)(*_bare(args), **_bare(kwargs), out=out),
-                )
+                call = getattr(value, name)
+                if name == "dot" and len(args) == 1:
+                    new = made(found, f"{text}, {OUT})", lambda out: call(*_bare(args), out))
+                else:
+                    into = partial(call, *_bare(args), **_bare(kwargs))
+                    new = made(found, f"{text}, out={OUT})", lambda out: into(out=out))
             return self._trace.result(f"{text})", ins, found, new)
 
-        return call
+        return method
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method not in ("__call__", "reduce"):
@@ -161,8 +163,7 @@ class Probe:
         if outs is None:
             given, more = _bare(inputs), _bare(kwargs)
             value = call(*given, **more)
-            quick = method == "__call__" and not kwargs and (ufunc.nin == 1 or ufunc in _BY_PLACE)
-            out = OUT if quick else f"out={OUT}"
+            out = f"out={OUT}" if kwargs or method != "__call__" else out_of(ufunc)
             new = made(value, f"{name}({text}, {out})", lambda out: call(*given, **more, out=out))
             return trace.result(f"{name}({text})", ins, value, new)
         out = outs[0]
@@ -224,7 +225,14 @@ def _as_array(trace: Trace, number: Any, array: Any) -> Any:
     return trace.draft.number(number, array.dtype)
 
 
-_BY_PLACE = (np.add, np.subtract, np.multiply, np.true_divide, np.matmul)  # quicker so
+
+
+def out_of(ufunc: Any) -> str:
+    """How the array that a ufunc writes into is given to it: by its place, which is quicker, or by name."""
+    return OUT if ufunc.nin == 1 or ufunc in _BY_PLACE else f"out={OUT}"
+
+
+_BY_PLACE = (np.add, np.subtract, np.multiply, np.true_divide, np.matmul)
 _INTO = (np.dot, np.concatenate, np.stack)  # write into `out`
 _UFUNCS: dict[str, Any] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "@": np.matmul, "==": np.equal,

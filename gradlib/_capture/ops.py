@@ -15,7 +15,7 @@ from ..tape.layout import in_order
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
-from .inline import calls, holds_arrays
+from .inline import calls, holds_arrays, out_of
 from .memory import OUT, made
 from .writer import Writer
 
@@ -148,12 +148,12 @@ class Ops(Writer, Interposer):
     def _ufunc(self, op, ufunc, arrays, names, raw) -> tuple:
         """The call of a ufunc, over several threads where that may pay, and what is known of its result."""
         called, call = ufunc, self.draft.constant(ufunc)
-        given = ", ".join(names)
+        given, out = ", ".join(names), out_of(ufunc)
         if spreading.suits(op) and spreading.large(arrays):
-            called, given = partial(spreading.spread, ufunc), f"{call}, {given}"
+            called, given, out = partial(spreading.spread, ufunc), f"{call}, {given}", f"out={OUT}"
             call = self.draft.constant(spreading.spread)
         text = f"{call}({given}"
-        new = made(raw, f"{text}, out={OUT})", lambda out: called(*arrays, out=out))
+        new = made(raw, f"{text}, {out})", lambda out: called(*arrays, out=out))
         return f"{text})", new
 
     def _inlined(self, op, used, xp, arrays, names, kwargs, raw) -> tuple | None:

@@ -29,7 +29,7 @@ from ..tape.source import describe
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import _HOOKS
-from .memory import Layout
+from .memory import Layout, keep_freed_memory
 from .plan import Draft
 from .recorder import Recorder, recorded_gradients
 from .state import Opaque, State
@@ -114,6 +114,7 @@ class Plan:
     """A plan that may be replayed, and what has to be as it was."""
 
     def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
+        keep_freed_memory()
         draft, self.reached = recorder.draft, recorder.reached
         self.run, self.numbers, self.layout = draft.compile(len(recorder.arguments), texts)
         self.memory: list[tuple] = []  # of replays that are over
