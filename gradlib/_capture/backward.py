@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +18,33 @@ from ..tape.node import AccumulateGrad
 from ..tape.saved import DIRECT, RELEASED
 from ..tape.storage import version_of
 from .inline import calls, holds_arrays
+from .memory import OUT, made
 from .plan import accumulate_into
 from .writer import Writer
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _Pair = tuple[Any, str]  # a raw gradient and its variable
+
+
+class _Some(NamedTuple):
+    """A formula that gives some of the results of another one; the same one where it is made again."""
+
+    formula: Callable
+    taken: tuple[int, ...]
+
+    def __call__(self, *given: Any) -> tuple:
+        found = self.formula(*given)
+        return tuple([found[i] for i in self.taken])
+
+
+class _OfSeveral(NamedTuple):
+    """A formula of ``(F, gs, ...)`` as one whose first `count` arguments after F are the gradients in the list."""
+
+    formula: Callable
+    count: int
+
+    def __call__(self, F: Any, *given: Any) -> Any:
+        return self.formula(F, list(given[: self.count]), *given[self.count :])
 
 
 class Unwritable(Exception):
@@ -143,10 +166,13 @@ class Backward(Writer):
 
     def _add(self, have: _Pair, more: _Pair) -> _Pair:
         name, total = self.draft.fresh(), have[0] + more[0]
-        text = f"{have[1]} + {more[1]}"
+        text, add, new = f"{have[1]} + {more[1]}", self.draft.constant(np.add), None
         if have[1] in self.sums and total.shape == have[0].shape and total.dtype is have[0].dtype:
-            text = f"{self.draft.constant(np.add)}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
-        self.emit(f"{name} = {text}", (name,), (have[1], more[1]), "a sum of gradients")
+            text = f"{add}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
+        else:
+            into = f"{add}({have[1]}, {more[1]}, {OUT})"
+            new = made(total, into, lambda out: np.add(have[0], more[0], out))
+        self.emit(f"{name} = {text}", (name,), (have[1], more[1]), "a sum of gradients", made=new)
         if total.__class__ is np.ndarray:
             self.sums.add(name)
         return total, self._name(total, name)
@@ -174,8 +200,15 @@ class Backward(Writer):
         self.leaves[id(leaf)] = leaf
         what = f"the gradient of a parameter of shape {tuple(leaf.shape)}"
         self.spans += 1
-        self.emit(f"@; accumulate({self.draft.constant(leaf)}, b_)", (), (name,), what, True)
-        self.draft.lines[-1] = self.draft.lines[-1]._replace(node=node.name())
+        text, array = self.draft.constant(leaf), leaf._array
+        self.emit(f"accumulate({text}, [{name}])", (), (name,), what, True)
+        fitting = (
+            grad.__class__ is np.ndarray and id(leaf) in self.roots and array.flags.c_contiguous
+        )
+        fitting = fitting and grad.shape == array.shape and grad.dtype is array.dtype
+        self.draft.lines[-1] = self.draft.lines[-1]._replace(
+            node=node.name(), leaf=text, fitting=fitting
+        )
         if leaf._rg:
             accumulate_into(leaf, [grad])
 
@@ -270,32 +303,37 @@ class Backward(Writer):
     def _inlined_formula(self, function, values, texts, ins, results, taken, count) -> tuple | None:
         """Write the NumPy calls that a formula makes; the variables of its results, or None if they cannot be told."""
         names = [t if t in ins else None for t in texts]
+        if len(values) > 1 and values[0].__class__ is formulas.Namespace:
+            several = values[1] if values[1].__class__ is list else None
+            if several and all([isinstance(v, np.ndarray) for v in several]):
+                function, n = _OfSeveral(function, len(several)), len(several)
+                values, names = [values[0], *several, *values[2:]], [None, *ins[:n], *names[2:]]
         if holds_arrays([v for v, n in zip(values, names, strict=True) if n is None]):
             return None
         if count == 1 and taken == [0] and len(results) == 1:
             called, wanted = function, results[0]
         else:
-
-            def called(*given: Any) -> Any:
-                found = function(*given)
-                return tuple([found[i] for i in taken])
-
-            wanted = tuple(results)
+            called, wanted = _Some(function, tuple(taken)), tuple(results)
         found = calls(self.draft, called, values, names, {}, wanted)
         if found is None:
             return None
-        for text, outs, used in found[0]:
-            self.emit(text, outs, used)
+        for text, outs, used, new in found[0]:
+            self.emit(text, outs, used, made=new)
         return found[1]
 
     def _summed(self, node: Any, i: int, pair: _Pair) -> _Pair:
         shape = getattr(node, f"b{i}")
         if shape is None:
             return pair
+        out = formulas.sum_to(pair[0], shape)
+        written = self._inlined_formula(
+            formulas.sum_to, [pair[0], shape], [pair[1], ""], (pair[1],), [out], [0], 1
+        )
+        if written is not None:
+            return out, self._name(out, written[0])
         name = self.draft.fresh()
         call = self.draft.constant(formulas.sum_to)
         self.emit(f"{name} = {call}({pair[1]}, {self.draft.constant(shape)})", (name,), (pair[1],))
-        out = formulas.sum_to(pair[0], shape)
         return out, self._name(out, name)
 
     def _values(self, node: Any, wants: tuple, grad: Any) -> tuple[list, list[str], tuple]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .memory import OUT, Made, made
+
 ndarray = np.ndarray
-LARGE = 1 << 14  # elements from which the time is in the calls, which may be spread over threads
+LARGE = 1 << 17  # elements from which the time is in the calls, which may be spread over threads
 MANY = 24  # calls of one kernel at most
 _LOOKS = frozenset("shape dtype ndim size itemsize nbytes strides flags".split())
 _METHODS = frozenset(
@@ -33,14 +36,15 @@ class Trace:
 
     def __init__(self, draft: Any):
         self.draft = draft
-        self.lines: list[tuple[str, tuple, tuple]] = []  # text, variables it gives, variables in it
+        # text, variables it gives, variables in it, what is known of a new array that it gives
+        self.lines: list[tuple[str, tuple, tuple, Made | None]] = []
         self.kept: list[Any] = []
         self.open = True
 
-    def add(self, text: str, outs: tuple, ins: tuple) -> None:
+    def add(self, text: str, outs: tuple, ins: tuple, new: Made | None = None) -> None:
         if not self.open or len(self.lines) >= MANY:
             raise Unknown
-        self.lines.append((text, outs, ins))
+        self.lines.append((text, outs, ins, new))
 
     def text(self, value: Any, ins: list[str]) -> str:
         """How an argument of a call is written; the variables in it are added to `ins`."""
@@ -60,14 +64,14 @@ class Trace:
         self.kept.append(value)
         return Probe(self, value, name)
 
-    def result(self, text: str, ins: list[str], value: Any) -> Any:
-        """A new variable for what a call gave; for a tuple one for each part."""
+    def result(self, text: str, ins: list[str], value: Any, new: Made | None = None) -> Any:
+        """A new variable for what a call gave; for a tuple one for each part. new: see `memory.made`."""
         if isinstance(value, tuple):
             names = tuple([self.draft.fresh() for _ in value])
             self.add(f"{''.join(f'{n}, ' for n in names)}= {text}", names, tuple(ins))
             return tuple([self.probe(v, n) for v, n in zip(value, names, strict=True)])
         name = self.draft.fresh()
-        self.add(f"{name} = {text}", (name,), tuple(ins))
+        self.add(f"{name} = {text}", (name,), tuple(ins), new)
         return self.probe(value, name)
 
 
@@ -124,7 +128,7 @@ class Probe:
         if name not in _METHODS:
             raise Unknown
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def method(*args: Any, **kwargs: Any) -> Any:
             if "out" in kwargs:
                 raise Unknown
             found = getattr(value, name)(*_bare(args), **_bare(kwargs))
@@ -132,11 +136,18 @@ class Probe:
                 return self
             _check_new(found, (args, kwargs))
             ins = [self._name]
-            return self._trace.result(
-                f"{self._name}.{name}({_written(self._trace, args, kwargs, ins)})", ins, found
-            )
+            text = f"{self._name}.{name}({_written(self._trace, args, kwargs, ins)}"
+            new = None
+            if name in ("dot", "clip"):
+                call = getattr(value, name)
+                if name == "dot" and len(args) == 1:
+                    new = made(found, f"{text}, {OUT})", lambda out: call(*_bare(args), out))
+                else:
+                    into = partial(call, *_bare(args), **_bare(kwargs))
+                    new = made(found, f"{text}, out={OUT})", lambda out: into(out=out))
+            return self._trace.result(f"{text})", ins, found, new)
 
-        return call
+        return method
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method not in ("__call__", "reduce"):
@@ -150,7 +161,11 @@ class Probe:
         call = ufunc if method == "__call__" else ufunc.reduce
         text = _written(trace, inputs, kwargs, ins)
         if outs is None:
-            return trace.result(f"{name}({text})", ins, call(*_bare(inputs), **_bare(kwargs)))
+            given, more = _bare(inputs), _bare(kwargs)
+            value = call(*given, **more)
+            out = f"out={OUT}" if kwargs or method != "__call__" else out_of(ufunc)
+            new = made(value, f"{name}({text}, {out})", lambda out: call(*given, **more, out=out))
+            return trace.result(f"{name}({text})", ins, value, new)
         out = outs[0]
         if type(out) is not Probe or not isinstance(out._value, ndarray):
             raise Unknown  # what happens to an array that is no probe is not seen
@@ -163,9 +178,15 @@ class Probe:
             raise Unknown
         trace, ins = self._trace, []
         text = f"{trace.draft.constant(function)}({_written(trace, args, kwargs, ins)})"
-        found = function(*_bare(args), **_bare(kwargs))
+        given, more = _bare(args), _bare(kwargs)
+        found = function(*given, **more)
         _check_new(found, (args, kwargs))
-        return trace.result(text, ins, found)
+        new = None
+        if function in _INTO:
+            new = made(
+                found, f"{text[:-1]}, out={OUT})", lambda out: function(*given, **more, out=out)
+            )
+        return trace.result(text, ins, found, new)
 
     def __getitem__(self, key: Any) -> Any:
         ins = [self._name]
@@ -204,14 +225,34 @@ def _as_array(trace: Trace, number: Any, array: Any) -> Any:
     return trace.draft.number(number, array.dtype)
 
 
+
+
+def out_of(ufunc: Any) -> str:
+    """How the array that a ufunc writes into is given to it: by its place, which is quicker, or by name."""
+    return OUT if ufunc.nin == 1 or ufunc in _BY_PLACE else f"out={OUT}"
+
+
+_BY_PLACE = (np.add, np.subtract, np.multiply, np.true_divide, np.matmul)
+_INTO = (np.dot, np.concatenate, np.stack)  # write into `out`
+_UFUNCS: dict[str, Any] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "@": np.matmul, "==": np.equal,
+    "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
+}  # fmt: skip  # what an operator calls
+
+
 def _binary(symbol: str, call: Callable, reflected: bool) -> Callable:
     def method(self: Probe, other: Any) -> Any:
         ins: list[str] = []
         if symbol in "+-*/":
             other = _as_array(self._trace, other, self._value)
         pair = (other, self) if reflected else (self, other)
-        text = f" {symbol} ".join([self._trace.text(v, ins) for v in pair])
-        return self._trace.result(text, ins, call(*_bare(pair)))
+        texts = [self._trace.text(v, ins) for v in pair]
+        value, new, ufunc = call(*_bare(pair)), None, _UFUNCS.get(symbol)
+        if ufunc is not None:
+            text = f"{self._trace.draft.constant(ufunc)}({', '.join(texts)}, {OUT})"
+            new = made(value, text, lambda out: ufunc(*_bare(pair), out))
+        return self._trace.result(f" {symbol} ".join(texts), ins, value, new)
 
     return method
 
@@ -242,7 +283,8 @@ for _symbol, _name in {
 
 def _unary(symbol: str, call: Callable) -> Callable:
     def method(self: Probe) -> Any:
-        return self._trace.result(f"{symbol}{self._name}", [self._name], call(self._value))
+        value = call(self._value)
+        return self._trace.result(f"{symbol}{self._name}", [self._name], value, made(value))
 
     return method
 
@@ -259,7 +301,8 @@ def calls(
     args, names: values, and the variables of those that are arrays (None for the others).
 
     Returns:
-        (lines, the variables of the results), each line (text, variables it gives, variables in it).
+        (lines, the variables of the results), each line (text, variables it gives, variables in it, `memory.Made` or
+        None).
     """
     arrays = [a for a, n in zip(args, names, strict=True) if n is not None]
     if any([not isinstance(a, (ndarray, np.generic)) or a.size > LARGE for a in arrays]):
@@ -283,15 +326,12 @@ def calls(
         outs = None
     if outs is None:
         draft.back_to(*before)
-    made = None if outs is None else (trace.lines, outs)
+    found = None if outs is None else (trace.lines, outs)
     if key is not None:
-        used = (
-            {n: draft.names[n] for line in trace.lines for n in _CONSTANT.findall(line[0])}
-            if made
-            else {}
-        )
-        draft.templates[key] = made, list(names), used, (function, args, kwargs)
-    return made
+        texts = _texts(trace.lines) if found else []
+        used = {n: draft.names[n] for text in texts for n in _CONSTANT.findall(text)}
+        draft.templates[key] = found, list(names), used, (function, args, kwargs)
+    return found
 
 
 def holds_arrays(value: Any) -> bool:
@@ -331,8 +371,8 @@ def _key(function: Any, args: list, names: list, kwargs: dict) -> tuple | None:
 
 def _again(draft: Any, template: tuple, names: list) -> tuple | None:
     """The lines of a template for other variables."""
-    made, before, used, _ = template
-    if made is None:
+    traced, before, used, _ = template
+    if traced is None:
         return None
     new: dict[str, str] = {o: n for o, n in zip(before, names, strict=True) if o is not None}
     new.update({name: draft.constant(value) for name, value in used.items()})
@@ -344,10 +384,17 @@ def _again(draft: Any, template: tuple, names: list) -> tuple | None:
         return found
 
     lines = []
-    for text, outs, ins in made[0]:
+    for text, outs, ins, known in traced[0]:
         written = _VARIABLE.sub(lambda m: renamed(m[0]), text)
-        lines.append((written, tuple([renamed(o) for o in outs]), tuple([renamed(i) for i in ins])))
-    return lines, tuple([new[o] for o in made[1]])
+        if known is not None:
+            known = known._replace(text=_VARIABLE.sub(lambda m: renamed(m[0]), known.text))
+        given, used = tuple([renamed(o) for o in outs]), tuple([renamed(i) for i in ins])
+        lines.append((written, given, used, known))
+    return lines, tuple([new[o] for o in traced[1]])
+
+
+def _texts(lines: list) -> list[str]:
+    return [text for line in lines for text in (line[0], line[3].text if line[3] else "")]
 
 
 def _outs(found: Any, results: Any) -> tuple | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from ..tape.layout import in_order
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
-from .inline import calls, holds_arrays
+from .inline import calls, holds_arrays, out_of
+from .memory import OUT, made
 from .writer import Writer
 
 ndarray = np.ndarray
@@ -116,8 +118,9 @@ class Ops(Writer, Interposer):
             used = op.forward
             raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
         outs = None
+        new = None
         if used is op.forward and op.ufunc:
-            text = self._spread(op, getattr(xp, op.ufunc), arrays, names)
+            text, new = self._ufunc(op, getattr(xp, op.ufunc), arrays, names, raw)
         else:
             if not op.variadic and not self._boxes:
                 outs = self._inlined(op, used, xp, arrays, names, kwargs, raw)
@@ -132,7 +135,8 @@ class Ops(Writer, Interposer):
         count = len(raw) if op.n_out != 1 or op.hidden else 1
         outs = tuple([self.draft.fresh() for _ in range(count)])
         several = op.n_out != 1 or op.hidden
-        self.emit(f"{', '.join(outs)}{',' if several else ''} = {text}", outs, ins, op.public)
+        left = f"{', '.join(outs)}{',' if several else ''}"
+        self.emit(f"{left} = {text}", outs, ins, op.public, made=None if several else new)
         for name, box in self._boxes:
             for i, value in enumerate(box):
                 if isinstance(value, (ndarray, np.generic)):
@@ -141,12 +145,16 @@ class Ops(Writer, Interposer):
                     self._name(value, part)
         return self._finished(op, xp, arrays, names, raw, outs)
 
-    def _spread(self, op, ufunc, arrays, names) -> str:
-        """The call of a ufunc, over several threads where that may pay."""
+    def _ufunc(self, op, ufunc, arrays, names, raw) -> tuple:
+        """The call of a ufunc, over several threads where that may pay, and what is known of its result."""
+        called, call = ufunc, self.draft.constant(ufunc)
+        given, out = ", ".join(names), out_of(ufunc)
         if spreading.suits(op) and spreading.large(arrays):
+            called, given, out = partial(spreading.spread, ufunc), f"{call}, {given}", f"out={OUT}"
             call = self.draft.constant(spreading.spread)
-            return f"{call}({', '.join([self.draft.constant(ufunc), *names])})"
-        return f"{self.draft.constant(ufunc)}({', '.join(names)})"
+        text = f"{call}({given}"
+        new = made(raw, f"{text}, {out})", lambda out: called(*arrays, out=out))
+        return f"{text})", new
 
     def _inlined(self, op, used, xp, arrays, names, kwargs, raw) -> tuple | None:
         """Write the NumPy calls that a kernel makes; the variables of its results, or None if they cannot be told."""
@@ -156,8 +164,8 @@ class Ops(Writer, Interposer):
         found = calls(self.draft, used, [xp, *arrays], [None, *own], kwargs, raw)
         if found is None:
             return None
-        for text, outs, ins in found[0]:
-            self.emit(text, outs, ins, op.public)
+        for text, outs, ins, new in found[0]:
+            self.emit(text, outs, ins, op.public, made=new)
         return found[1]
 
     def _finished(self, op, xp, arrays, names, raw, outs) -> tuple:

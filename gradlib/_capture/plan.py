@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tape.accumulation import accumulate
+from ..tape.accumulation import accumulate, take
 from ..tape.modes import RAW
 from ..tape.source import GENERATED, describe
 from ..tape.storage import bump
+from .memory import OUT, Groups, Layout, Made
 from .state import same
 
 
@@ -27,7 +28,9 @@ class Line(NamedTuple):
     """A piece of code: what it computes and from what.
 
     effect: it does more than give its results. span: the number of the op or node, which may have several lines.
-    node: the name of the node of a backward pass that it is of; "" in forward.
+    node: the name of the node of a backward pass that it is of; "" in forward. made: its result, where that is known to
+    be a new array. leaf: the variable of the leaf that takes the result over as its gradient; fitting: if it is new, as
+    it is.
     """
 
     text: str
@@ -38,6 +41,9 @@ class Line(NamedTuple):
     effect: bool = False
     span: int = 0
     node: str = ""
+    made: Made | None = None
+    leaf: str = ""
+    fitting: bool = False
 
 
 class Draft:
@@ -46,7 +52,8 @@ class Draft:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.names: dict[str, Any] = {
-            "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "bump": bump,
+            "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "take": take,
+            "bump": bump,
         }  # fmt: skip
         self.constants: list[Any] = []
         self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
@@ -104,23 +111,29 @@ class Draft:
 
     def compile(
         self, arguments: int, returns: str, recorded: bool = False
-    ) -> tuple[Callable[..., tuple], list[int]]:
-        """The function ``run(arguments) -> results``. Variables are dropped after their last use.
+    ) -> tuple[Callable[..., tuple], list[int], Layout]:
+        """The function ``run(arguments, memory) -> results``. Variables are dropped after their last use.
 
-        recorded: it is ``run(arguments, clock, replayed)``, which calls ``replayed(name, site, in_backward, start)``
-            after each op and node. `Recorder.replayed` of a profiler is that.
+        recorded: it is ``run(arguments, memory, clock, replayed)``, which calls ``replayed(name, site, in_backward,
+            start)`` after each op and node. `Recorder.replayed` of a profiler is that.
 
         Returns:
-            The function, and for each line of its text the number of the line of the draft, or -1.
+            The function, for each line of its text the number of the line of the draft or -1, and what its memory is:
+            ``memory`` is what `Layout.arrays` of that gives, or what is left of an earlier run.
         """
         last: dict[str, int] = {}
         kept = set(returns.replace("(", " ").replace(")", " ").replace(",", " ").split())
+        groups = Groups(self.lines, kept)
+        layout = Layout(self.lines, groups)
+        inside = {self.lines[i].outs[0] for i in layout.places}  # which are not dropped
         for i, line in enumerate(self.lines):
             for name in (*line.ins, *line.outs):
                 last[name] = i
         body = []
         if arguments:
             body.append("".join(f"A{i}, " for i in range(arguments)) + "= arguments")
+        if len(layout):
+            body.append("".join(f"m{i}, " for i in range(len(layout))) + "= memory")
         names = {**self.names, "__name__": "gradlib.generated"}
         numbers = [-1] * (1 + len(body))
         for i, line in enumerate(self.lines):
@@ -129,13 +142,17 @@ class Draft:
                 body.append("start_ = clock()")
             text = line.text
             gone = [n for n in dict.fromkeys((*line.ins, *line.outs)) if last[n] == i]
-            gone = [n for n in gone if n not in kept and n[0] in "tr"]
-            if "@" in text:  # a gradient, to be taken over by its leaf if nobody else has it
+            gone = [n for n in gone if n not in kept and n[0] in "tr" and n not in inside]
+            if line.made is not None and i in layout.places:
+                text = f"{line.outs[0]} = {line.made.text.replace(OUT, f'm{layout.places[i]}')}"
+            elif line.leaf:
                 name = line.ins[0]
-                text = text.replace(
-                    "@", f"b_ = [{name}]; {name} = None" if name in gone else f"b_ = [{name}]"
-                )
-                gone = [n for n in gone if n != name]
+                if line.fitting and name in gone and groups.alone(name):
+                    text = f"take({line.leaf}, {name})"
+                else:  # to be taken over by its leaf if nobody else has it
+                    drop = f"; {name} = None" if name in gone else ""
+                    text = f"b_ = [{name}]{drop}; accumulate({line.leaf}, b_)"
+                    gone = [n for n in gone if n != name]
             if gone:
                 text += "; " + " = ".join(gone) + " = None"
             body.append(text)
@@ -145,13 +162,13 @@ class Draft:
             numbers += [i] * (1 + len(body) - len(numbers))
         body.append(f"return {returns}")
         more = ", clock, replayed" if recorded else ""
-        source = f"def run(arguments{more}):\n" + "".join(f"    {x}\n" for x in body)
+        source = f"def run(arguments, memory{more}):\n" + "".join(f"    {x}\n" for x in body)
         filename = f"{GENERATED}plan {id(self):x}{' of a profile' if recorded else ''}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         exec(compile(source, filename, "exec"), names)
         self.source, run = source, names["run"]
         weakref.finalize(run, linecache.cache.pop, filename, None)
-        return run, numbers
+        return run, numbers, layout
 
 
 def _of_one(line: Line, after: Line | None = None) -> bool:

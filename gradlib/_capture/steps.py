@@ -32,6 +32,7 @@ from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import _HOOKS
+from .memory import Layout, keep_freed_memory
 from .plan import Draft
 from .recorder import Recorder, recorded_gradients
 from .state import Opaque, State
@@ -39,6 +40,7 @@ from .state import Opaque, State
 __all__ = ["Captured", "Finding", "capture", "explain"]
 
 VARIANTS = 8  # of one step for one combination of shapes; then it runs as it is
+KEPT = 1 << 26  # bytes of memory of plans beside the one that was replayed last
 COMBINATIONS = 64  # of shapes and other arguments that one step has plans for
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), dtypes.dtype, device)
 _array_of, _requires_of, _extra_of = attrgetter("_array"), attrgetter("_rg"), attrgetter("extra")
@@ -49,9 +51,10 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
 
     On the CPU the first call for each combination of shapes, strides, dtypes and other arguments runs as usual. The
     second and the third are written down while they run, and have to agree. From then on a call replays the plan: the
-    kernels of forward, backward and all else on raw arrays, in the same order and with the same numbers; optimizers
-    step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version counters and
-    optimizers are what they would be. On CUDA it is `gradlib.cuda.capture`, with its `settings`.
+    kernels of forward, backward and all else on raw arrays, in the same order and with the same numbers; what they make
+    on the way lies in memory that is kept from replay to replay, and shared by what is not needed at the same time;
+    optimizers step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version
+    counters and optimizers are what they would be. On CUDA it is `gradlib.cuda.capture`, with its `settings`.
 
     Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals,
     modes) is compared with what it was; after a change the step is written down anew, at most 8 times, then it runs as
@@ -114,10 +117,12 @@ class Plan:
     """A plan that may be replayed, and what has to be as it was."""
 
     def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
+        keep_freed_memory()
         draft, self.reached = recorder.draft, recorder.reached
-        self.run, self.numbers = draft.compile(len(recorder.arguments), texts)
+        self.run, self.numbers, self.layout = draft.compile(len(recorder.arguments), texts)
+        self.memory: list[tuple] = []  # of replays that are over
         self.given = len(recorder.arguments), texts
-        self.run_recorded: tuple[Callable, list[int]] | None = None
+        self.run_recorded: tuple[Callable, list[int], Layout] | None = None
         self.draft, self.makers, self.spec = draft, makers, spec
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
         self.roots = list(self.reached.tensors.values())
@@ -158,25 +163,40 @@ class Plan:
         return self.reached.unchanged()
 
     def __call__(self, tensors: Any) -> Any:
+        memory = self._memory()
         try:
-            results = self.run(tensors)
+            results = self.run(tensors, memory)
         except Exception as exc:
             raise self._as_op_says(exc, self.run, self.numbers) from None
+        self._keep(memory)
         return self._result(results, tensors)
+
+    def _keep(self, memory: tuple) -> None:
+        if len(self.memory) * self.layout.size < KEPT:
+            self.memory.append(memory)
+
+    def _memory(self) -> tuple:
+        """Memory that no replay uses now: threads may replay a plan at the same time."""
+        try:
+            return self.memory.pop()
+        except IndexError:
+            return self.layout.arrays()
 
     def recorded(self, tensors: Any, name: str) -> Any:
         """A replay while a profiler is on, which is told of each op and node."""
         if self.run_recorded is None:
             self.run_recorded = self.draft.compile(*self.given, recorded=True)
-        run, numbers = self.run_recorded
+        run, numbers, _ = self.run_recorded
+        memory = self._memory()
         recorder = state.recorder
         token = recorder.enter(f"replay of {name}", None, (), (), -1, LABEL)
         try:
-            results = run(tensors, perf_counter_ns, recorder.replayed)
+            results = run(tensors, memory, perf_counter_ns, recorder.replayed)
         except Exception as exc:
             raise self._as_op_says(exc, run, numbers) from None
         finally:
             recorder.exit(token, None)
+        self._keep(memory)
         return self._result(results, tensors)
 
     def _result(self, results: tuple, tensors: Any) -> Any:
@@ -254,6 +274,7 @@ class Captured:
         self.step, self.settings = step, settings
         self.findings: dict[tuple[str, str], Finding] = {}
         self._entries: dict[Any, _Entry] = {}
+        self._last: Plan | None = None  # that was replayed
         self._lock = threading.Lock()
         self._on_cuda: Any = None
         functools.update_wrapper(self, step, updated=())
@@ -261,6 +282,7 @@ class Captured:
     def reset(self) -> None:
         """Forget all plans: the next calls run as usual, and are written down again."""
         self._entries.clear()
+        self._last = None
         self.findings.clear()
         if self._on_cuda is not None:
             self._on_cuda.reset()
@@ -311,6 +333,8 @@ class Captured:
             entry = self._entries[key] = _Entry(others)
         for plan in entry.plans:
             if plan.fits(tensors):
+                if plan is not self._last:
+                    self._turn_to(plan)
                 return plan.recorded(tensors, self._name()) if recorded else plan(tensors)
         if recorded:
             return self.step(*args, **kwargs)
@@ -325,6 +349,14 @@ class Captured:
             return self._record(entry, tensors, others, args, kwargs)
         finally:
             self._lock.release()
+
+    def _turn_to(self, plan: Plan) -> None:
+        """Another plan than before is replayed: those that are not may keep only so much memory."""
+        self._last = plan
+        others = [p for e in list(self._entries.values()) for p in e.plans if p is not plan]
+        if sum(len(p.memory) * p.layout.size for p in others) > KEPT:
+            for p in others:
+                p.memory.clear()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method of a class it is the function itself: what is captured is the method of one object."""

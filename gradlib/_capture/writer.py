@@ -14,6 +14,7 @@ from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.source import describe, user_frame
 from ..tape.storage import version_of
 from ..tape.tensor import Tensor
+from .memory import Made
 from .plan import Draft, Line
 from .state import State
 from .watch import Watch
@@ -111,10 +112,17 @@ class Writer:
         return name
 
     def emit(
-        self, text: str, outs: tuple, ins: tuple, what: str = "", effect: bool = False
+        self,
+        text: str,
+        outs: tuple,
+        ins: tuple,
+        what: str = "",
+        effect: bool = False,
+        made: Made | None = None,
     ) -> None:
         frame = user_frame(sys._getframe(1))
-        line = Line(text, outs, ins, (frame.f_code, frame.f_lasti), what, effect, self.spans)
+        site = frame.f_code, frame.f_lasti
+        line = Line(text, outs, ins, site, what, effect, self.spans, made=made)
         self.draft.lines.append(line)
 
     def name_of(self, array: Any) -> str | None:

@@ -103,14 +103,18 @@ def _flat(values: tuple) -> tuple[list, tuple] | None:
 _SINGLE = (np.ndarray, np.generic, bool, int, float, complex, str, type(None), np.dtype)
 
 
-def spread(kernel: Any, *arrays: Any) -> Any:
-    """``kernel(*arrays)`` of a ufunc, on several threads where its arguments allow it."""
+def spread(kernel: Any, *arrays: Any, out: Any = None) -> Any:
+    """``kernel(*arrays)`` of a ufunc, on several threads where its arguments allow it.
+
+    out: a contiguous array of the shape and dtype of the result, which is written there.
+    """
     found = _flat(arrays) if _width() > 1 else None
     if found is None:
-        return kernel(*arrays)
+        return kernel(*arrays) if out is None else kernel(*arrays, out=out)
     flat, shape = found
-    dtype = kernel(*[v[:0] if _is_vector(v) else v for v in flat]).dtype
-    out = np.empty(shape, dtype)
+    if out is None:
+        dtype = kernel(*[v[:0] if _is_vector(v) else v for v in flat]).dtype
+        out = np.empty(shape, dtype)
     into(kernel, *flat, out.reshape(-1))
     return out
 

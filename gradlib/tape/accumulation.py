@@ -11,7 +11,7 @@ import numpy as np
 from . import sparse
 from .device import copied
 from .lazy import Lazy, raw_values, store
-from .modes import shared
+from .modes import RAW, shared
 from .storage import before_write, bump
 from .tensor import Tensor
 
@@ -44,6 +44,15 @@ def accumulate(leaf: Tensor, grads: list, traced: int, create_graph: bool) -> No
             before_write(have)
             have._array += grads.pop()
             bump(have)
+
+
+def take(leaf: Tensor, array: np.ndarray) -> None:
+    """`accumulate` of a raw gradient that has the layout of its leaf, and that the caller alone has and drops."""
+    with _accumulating:
+        if leaf._grad is None:
+            leaf._grad = Tensor._make(array)
+            return
+    accumulate(leaf, [array], RAW, False)
 
 
 def with_sparse(have: Tensor | None, grad: Any, create_graph: bool) -> Tensor:

@@ -89,7 +89,7 @@ def column_sums(x):
             last = ones(n - whole, x.dtype).dot(x[whole:])
             parts = np.concatenate((parts, last[None]))
         x, n = parts, len(parts)
-    return ones(n, x.dtype).dot(x)
+    return np.dot(ones(n, x.dtype), x)
 
 
 def _sums_of_runs(x):

@@ -32,7 +32,8 @@ def _cat(xp, tensors, *, dim):
         joined = xp.concatenate([a.transpose(first) for a in tensors], first.index(dim))
         return xp.ascontiguousarray(joined).transpose(0, -1, *range(1, joined.ndim - 1))
     try:
-        return xp.ascontiguousarray(xp.concatenate(tensors, dim))
+        joined = xp.concatenate(tensors, dim)
+        return joined if joined.flags.c_contiguous else xp.ascontiguousarray(joined)
     except ValueError:
         kept = [a for a in tensors if a.shape != (0,)]  # an empty vector goes with everything
         if len(kept) == len(tensors) or not kept:
