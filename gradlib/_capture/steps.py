@@ -12,6 +12,7 @@ from operator import attrgetter, is_
 from time import perf_counter_ns
 from typing import Any
 
+from numpy import may_share_memory
 from numpy import ndarray as _ndarray
 
 from ..cuda.capturing import capture as capture_on_cuda
@@ -123,6 +124,9 @@ class Plan:
         self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
         self.requires = [t._rg for t in self.roots]
+        # in-place ops refuse some overlaps, which a plan does not
+        writes = any([w is t for w in recorder.writes for t in recorder.arguments])
+        self.overlaps = _overlaps(recorder.arguments) if writes else None
         self.gradients = recorder.gradients if recorder.reads_gradients else None
         leaves = list(recorder.leaves.values())
         own = [raw_attributes(t) for t in self.roots]
@@ -138,6 +142,8 @@ class Plan:
         reached = self.reached.tensors
         if any([id(t) in reached for t in tensors]):
             return False  # which the step could notice
+        if self.overlaps is not None and self.overlaps != _overlaps(tensors):
+            return False
         arrays = list(map(_array_of, self.roots))
         if not all(map(is_, arrays, self.arrays)):
             for new, old in zip(arrays, self.arrays, strict=True):
@@ -206,6 +212,16 @@ class Plan:
             exc = kernel_error(exc, _Named(line.what), (), ())
         exc.add_note(f"in {line.what or 'a captured step'}, recorded at {describe(line.site)}")
         return exc
+
+
+def _overlaps(tensors: list) -> list[int | None]:
+    """How far apart those tensors lie that may share memory."""
+    arrays = [t._array for t in tensors]
+    return [
+        a.ctypes.data - b.ctypes.data if may_share_memory(a, b) else None
+        for i, a in enumerate(arrays)
+        for b in arrays[:i]
+    ]
 
 
 class _Named:
