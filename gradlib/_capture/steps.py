@@ -140,7 +140,7 @@ class Plan:
     def fits(self, tensors: list) -> bool:
         """Whether all that the plan leaves out would be the same again, called with these tensors."""
         reached = self.reached.tensors
-        if any([id(t) in reached for t in tensors]):
+        if reached and not reached.keys().isdisjoint(map(id, tensors)):
             return False  # which the step could notice
         if self.overlaps is not None and self.overlaps != _overlaps(tensors):
             return False
@@ -296,7 +296,7 @@ class Captured:
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
         key += [overlays._off, switches.deterministic]
         others, arrays = [], set()
-        if len(values) != len(args) + len(kwargs) or spec.num_nodes != len(values) + 3:
+        if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))
         for v in values:
             if isinstance(v, Tensor):
