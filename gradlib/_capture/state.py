@@ -142,7 +142,7 @@ class State:
         """Whether everything has the value that it had."""
         if any(self._empty) or not all(map(is_, map(type, self._objects), self._kinds)):
             return False
-        if not all([d.keys().isdisjoint(names) for d, names in self._absent.values()]):
+        if self._absent and not all([d.keys().isdisjoint(n) for d, n in self._absent.values()]):
             return False
         if self.answers and not all([same(ask(), value) for ask, value in self.answers]):
             return False

@@ -12,6 +12,7 @@ from operator import attrgetter, is_
 from time import perf_counter_ns
 from typing import Any
 
+from numpy import may_share_memory
 from numpy import ndarray as _ndarray
 
 from ..cuda.capturing import capture as capture_on_cuda
@@ -128,6 +129,9 @@ class Plan:
         self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
         self.requires = [t._rg for t in self.roots]
+        # in-place ops refuse some overlaps, which a plan does not
+        writes = any([w is t for w in recorder.writes for t in recorder.arguments])
+        self.overlaps = _overlaps(recorder.arguments) if writes else None
         self.gradients = recorder.gradients if recorder.reads_gradients else None
         leaves = list(recorder.leaves.values())
         own = [raw_attributes(t) for t in self.roots]
@@ -137,12 +141,16 @@ class Plan:
         self.ends: list[Any] = [
             leaf_edge(leaf)[0] for leaf in leaves
         ]  # theirs as long as they live
+        # results of all replays share their node, as long as nobody puts something on it
+        self.ends += [how[1] for kind, how in makers if kind == "fresh" and how[1] is not None]
 
     def fits(self, tensors: list) -> bool:
         """Whether all that the plan leaves out would be the same again, called with these tensors."""
         reached = self.reached.tensors
-        if any([id(t) in reached for t in tensors]):
+        if reached and not reached.keys().isdisjoint(map(id, tensors)):
             return False  # which the step could notice
+        if self.overlaps is not None and self.overlaps != _overlaps(tensors):
+            return False
         arrays = list(map(_array_of, self.roots))
         if not all(map(is_, arrays, self.arrays)):
             for new, old in zip(arrays, self.arrays, strict=True):
@@ -228,6 +236,16 @@ class Plan:
         return exc
 
 
+def _overlaps(tensors: list) -> list[int | None]:
+    """How far apart those tensors lie that may share memory."""
+    arrays = [t._array for t in tensors]
+    return [
+        a.ctypes.data - b.ctypes.data if may_share_memory(a, b) else None
+        for i, a in enumerate(arrays)
+        for b in arrays[:i]
+    ]
+
+
 class _Named:
     """What `kernel_error` asks of an op, if its name is all that is known."""
 
@@ -302,7 +320,7 @@ class Captured:
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
         key += [overlays._off, switches.deterministic]
         others, arrays = [], set()
-        if len(values) != len(args) + len(kwargs) or spec.num_nodes != len(values) + 3:
+        if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))
         for v in values:
             if isinstance(v, Tensor):

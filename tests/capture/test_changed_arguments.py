@@ -184,6 +184,23 @@ def a_view_of_a_parameter_that_is_written_to(wrap):
 
 
 @program
+def arguments_that_overlap_where_one_is_written_to(wrap):
+    def step(a, b):
+        a.copy_(b * 2)
+        b.add_(a)
+        return a + b
+
+    step, found = wrap(step), []
+    for k in range(CALLS):
+        base = torch.arange(9.0) + k
+        pair = (base[:4], base[5:])
+        if k > 5:
+            pair = (base[1:5] if k % 2 else base[:4], base[:4])
+        found += [outcome(step, *pair), bits(base)]
+    return found
+
+
+@program
 def where_an_argument_lies(wrap):
     step, found = wrap(lambda x: x * (x.storage_offset() + 1)), []
     for k in range(CALLS):

@@ -168,6 +168,28 @@ def retained_gradients_and_loss_that_is_used_again(wrap):
 
 
 @program
+def what_is_put_on_the_node_of_a_result(wrap):
+    w = torch.ones(3, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        loss = (w * x).sum()
+        loss.backward()
+        return loss
+
+    step, found = wrap(step), []
+    for k in range(CALLS):
+        loss = step(x_of(k))
+        found += [bits(loss), dict(loss.grad_fn.metadata), loss.retains_grad]
+        if k == 6:
+            loss.grad_fn.metadata["seen"] = True
+        if k == 9:
+            loss.retain_grad()
+            loss.register_hook(lambda g: g * 2)
+    return found
+
+
+@program
 def results_that_are_one_tensor_or_views_or_arguments(wrap):
     w = torch.ones(3)
     found = []
