@@ -47,10 +47,17 @@ forward("cross_entropy_op")(float_arrays(cross_entropy_by(_log_sums)))
 
 @vjp("cross_entropy_op")
 def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
-    xp, shape = F.backend, self.shape
+    xp = F.backend
     rows = xp.wide(classes_last(self))
     classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
     shares = row_shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
+    if rows.size <= SMALL:
+        out = rows - result1[:, None]
+        out -= result2[:, None]
+        np.exp(out, out)
+        out *= shares[:, None] if shares.ndim else shares
+        out[np.arange(len(out)), classes] -= shares
+        return out if rows is self else _like(out, self), None, None
     out = np.empty(rows.shape, rows.dtype)
 
     def block(i: int, j: int) -> None:
@@ -62,5 +69,9 @@ def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, i
 
     parallel.each(row_blocks(*rows.shape), rows.size, block)
     out[xp.arange(len(out)), classes] -= shares
-    out = classes_second(out, shape).astype(self.dtype, copy=False)
-    return out if out.flags.c_contiguous else xp.ascontiguousarray(out), None, None
+    return _like(out, self), None, None
+
+
+def _like(rows, scores):
+    """Rows of classes as an array of the shape and dtype of the scores."""
+    return np.ascontiguousarray(classes_second(rows, scores.shape).astype(scores.dtype, copy=False))
