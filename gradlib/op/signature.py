@@ -8,7 +8,7 @@ from typing import Any
 
 
 def plain_form(fn: Callable) -> Any:
-    """The function whose code object tells the parameters of `fn`: itself or what it wraps; None where there is none."""
+    """The function whose code object tells the parameters of `fn`: itself, or what it wraps; None if none does."""
     while True:
         if hasattr(fn, "__signature__"):
             return None
