@@ -110,17 +110,18 @@ def by_columns(block, dim: int, *arrays):
     flat = [a.reshape(outer, n, inner) for a in arrays]
     out = np.empty((outer, n, inner), arrays[0].dtype)
     flat.append(out)
-    high, columns = max(1, ROWS // (n * inner)), [(0, inner)]
-    if (
-        n * inner > 4 * ROWS
-    ):  # the passes over parts of rows are slower, so they have to be worth it
-        columns = spans(inner, max(8 * WIDE, ROWS // n))
+    pieces = [
+        (slice(i, j), slice(None), slice(k, m))
+        for i, j in spans(outer, max(1, ROWS // (n * inner)))
+        # passes over parts of rows are slower, and the more so the shorter these are
+        for k, m in spans(inner, max(32 * WIDE, ROWS // n))
+    ]
 
-    def rows(i: int, j: int) -> None:
-        for k, m in columns:
-            block(*[a[i:j, :, k:m] for a in flat])
+    def piece(first: int, last: int) -> None:
+        for part in pieces[first:last]:
+            block(*[a[part] for a in flat])
 
-    parallel.each(spans(outer, high), out.size if outer > 1 else 0, rows)
+    parallel.each(spans(len(pieces), 1), out.size, piece)
     return out.reshape(shape)
 
 
