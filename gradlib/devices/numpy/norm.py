@@ -129,7 +129,24 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     return dx, dw, db
 
 
-forward("native_layer_norm")(layer_norm_by(_layer_norm_rows))
+_layer_norm = layer_norm_by(_layer_norm_rows)
+
+
+@forward("native_layer_norm")
+def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    d = input.dtype
+    if (
+        d is F4
+        and input.ndim == 2
+        and len(normalized_shape) == 1
+        and 0 < input.size <= SMALL
+        and (weight is None or weight.dtype is d)
+        and (bias is None or bias.dtype is d)
+    ):  # in one block, whose shapes are those of the results
+        out = np.empty(input.shape, d)
+        return out, *_layer_norm_block(input, weight, bias, eps, out)
+    how = {"normalized_shape": normalized_shape, "eps": eps}
+    return _layer_norm(xp, input, weight, bias, **how)
 
 
 @vjp("native_layer_norm")
