@@ -80,7 +80,7 @@ from typing import Any
 from ..tape.layout import keeping
 from .formulas import register
 from .registry import REGISTRY as REGISTRY
-from .signature import is_plain, parameters
+from .signature import parameters, plain_form
 from .write import build, prepare
 from .write_node import device_node_class, formula_node_class
 
@@ -240,11 +240,12 @@ class Op:
         return keeping(kernel, self.channels_last, self.n_out, self.channels_last_3d)
 
     def _read_signature(self, forward: Callable) -> None:
-        if is_plain(forward):
-            code = forward.__code__
+        found = plain_form(forward)
+        if found is not None:
+            code = found.__code__
             names, n = code.co_varnames, code.co_argcount
             self.tensors, self.attrs = names[1:n], names[n : n + code.co_kwonlyargcount]
-            self.optional = names[n - len(forward.__defaults__ or ()) : n]
+            self.optional = names[n - len(found.__defaults__ or ()) : n]
         else:
             given = list(inspect.signature(forward).parameters.values())[1:]
             plain = [p for p in given if p.kind is p.POSITIONAL_OR_KEYWORD]

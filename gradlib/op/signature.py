@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 
-def is_plain(fn: Callable) -> bool:
-    """Whether the code object tells the parameters: a function without decorator, *args and **kwargs."""
+def plain_form(fn: Callable) -> Any:
+    """The function whose code object tells the parameters of `fn`: itself, or what it wraps; None if none does."""
+    while True:
+        if hasattr(fn, "__signature__"):
+            return None
+        inner = getattr(fn, "__wrapped__", None)
+        if inner is None:
+            break
+        fn = inner
     code = getattr(fn, "__code__", None)
-    return code is not None and not code.co_flags & 0x0C and not hasattr(fn, "__wrapped__")
+    return None if code is None or code.co_flags & 0x0C else fn  # *args and **kwargs
 
 
 def parameters(fn: Callable) -> tuple[str, ...]:
     """The parameter names of a formula; of plain functions from the code object, which is quicker."""
-    if not is_plain(fn):
+    found = plain_form(fn)
+    if found is None:
         return tuple(inspect.signature(fn).parameters)
-    code = fn.__code__
+    code = found.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -68,9 +68,25 @@ def well_conditioned(t: Maker, count: int, n: int) -> gl.Tensor:
     return t(count, n, n) / n + 2 * gl.eye(n, dtype=t.dtype)
 
 
+def positive_definite(t: Maker, count: int, n: int) -> gl.Tensor:
+    x = well_conditioned(t, count, n)
+    return x @ x.mH + gl.eye(n, dtype=t.dtype)
+
+
+TAPS = np.arange(2 * 3 * 16).reshape(2, 3, 4, 4) * 7 % 4
+
 LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
-    "softmax": lambda t: [(t(70, 600), 1), (t(70, 600), 0), (t(2, 70000), 1), (t(5, 40, 300), 1)],
-    "softmax_grad": lambda t: [(t(70, 600), t(70, 600), 1), (t(70, 600), t(70, 600), 0)],
+    "softmax": lambda t: [
+        (t(70, 600), 1),
+        (t(70, 600), 0),
+        (t(2, 70000), 1),
+        (t(5, 40, 300), 1),
+        (t(300, 600), 0),
+        (t(2, 9, 3), 1),
+    ],
+    "softmax_grad": lambda t: [
+        (t(*s), t(*s), d) for s, d in (((70, 600), 1), ((70, 600), 0), ((2, 300, 450), 1))
+    ],
     "scaled_dot_product_attention_op": lambda t: [
         (t(2, 3, 300, 16), t(2, 3, 280, 16), t(2, 3, 280, 8), None, False, 0.25),
         (t(2, 3, 300, 16), t(2, 3, 300, 16), t(2, 3, 300, 8), None, True, 0.25),
@@ -182,6 +198,14 @@ LARGE["linalg_solve_triangular"] = lambda t: [
     (well_conditioned(t, 3, 40), t(40, 5), True, False),
     (well_conditioned(t, 1, 60), t(2, 60, 1), False, False),
 ]
+LARGE["linalg_cholesky"] = lambda t: [(positive_definite(t, 2, 40),)]
+LARGE["linalg_solve"] = lambda t: [(well_conditioned(t, 3, 40), t(40, 5))]
+LARGE["tril"] = LARGE["triu"] = lambda t: [(t(3, 70, 50), 2), (t(70, 50), -60), (t(600, 500), 0)]
+LARGE["triangle"] = lambda t: [(t(3, 70, 50), lower, -1) for lower in (True, False)]
+LARGE["pool_put"] = lambda t: [
+    (t(2, 3, 4, 4), TAPS, (8, 8), (2, 2), (2, 2), (0, 0), (1, 1), False),
+    (t(2, 3, 4, 4), TAPS, (8, 7), (3, 3), (2, 2), (1, 1), (1, 1), False),
+]
 # where oneMKL is found
 LARGE["erf"] = LARGE["erfc"] = lambda t: [(t(200, 400),), (t(20000, low=-30.0, high=30.0),)]
 LARGE["gelu"] = lambda t: [(t(200, 400), a) for a in ("none", "tanh")]
@@ -267,8 +291,8 @@ def test_an_overlay_runs(name):
 
 def test_switched_off_only_formulas_run(monkeypatch):
     calls = []
-    kernel = softmax_kernels.by_rows
-    monkeypatch.setattr(softmax_kernels, "by_rows", lambda *a: calls.append(1) or kernel(*a))
+    kernel = softmax_kernels.of_few
+    monkeypatch.setattr(softmax_kernels, "of_few", lambda *a: calls.append(1) or kernel(*a))
     x = gl.ones(2, 3, requires_grad=True)
 
     def runs() -> int:

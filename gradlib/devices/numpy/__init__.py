@@ -7,7 +7,7 @@ from . import mkl
 
 MODULES = (
     "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "lapack", "moments", "norm", "pool",
-    "recurrent", "softmax", "sorting", "sparse",
+    "recurrent", "softmax", "sorting", "sparse", "triangle",
 )  # fmt: skip
 forward, vjp = on("numpy")
 

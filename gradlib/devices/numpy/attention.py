@@ -180,6 +180,14 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
             if empty is not None:
                 empty.fill(0)
         return dq, dk, dv, dm
+    if (
+        lse.size * keys < SMALL
+        and dm is None
+        and dq is not None
+        and dk is not None
+        and dv is not None
+    ):
+        return *_grad_of_few(g, q, k, v, mask, out, lse, is_causal, scale, (dq, dk, dv)), None
     if mask is not None:  # nothing allowed: all probabilities are 0
         lse = np.where(lse == -np.inf, np.inf, lse)
     qs, k1 = _beside(q, -lse, scale), _columns(k, 1)
@@ -210,6 +218,26 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
     if dq is not None:
         dq *= scale
     return dq, dk, dv, dm
+
+
+def _grad_of_few(g, q, k, v, mask, out, lse, is_causal, scale, results):
+    """`_attention_grad` of one tile, in as few calls as can be."""
+    dq, dk, dv = results
+    qs = q * scale
+    p = np.matmul(qs, k.swapaxes(-1, -2))
+    _mask_tile(p, mask, 0, q.shape[-2], is_causal)
+    if mask is not None:
+        lse = np.where(lse == -np.inf, np.inf, lse)
+    p -= lse[..., None]
+    np.exp(p, p)
+    np.matmul(p.swapaxes(-1, -2), g, dv)
+    ds = np.matmul(g, v.swapaxes(-1, -2))
+    ds -= np.vecdot(g, out)[..., None]
+    ds *= p
+    np.matmul(ds, k, dq)
+    dq *= scale
+    np.matmul(ds.swapaxes(-1, -2), qs, dk)
+    return dq, dk, dv
 
 
 def _accumulate(out, p, rows, first: bool) -> None:

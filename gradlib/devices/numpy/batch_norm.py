@@ -8,12 +8,32 @@ from ...operators.kinds import F8, wide_or_none
 from ...operators.nn.batch_norm import batch_norm_by, like_channels, same_layout
 from . import forward, parallel, vjp
 from .blocks import row_blocks
-from .sums import add_up, column_sums, row_products, row_sums
+from .softmax import SMALL
+from .sums import ADD, STRIDED_RUN, add_up, column_sums, row_products, row_sums
+
+
+def _of_few(x) -> bool:
+    """Whether the number of calls decides, and not what they do."""
+    return 0 < x.size <= SMALL and len(x) <= STRIDED_RUN
+
+
+def _by_channel(x, values):
+    """`values` of channels in the shape in which they go with x."""
+    return values if x.ndim == 2 else values[:, None]
 
 
 def _channel_moments(xp, x):
     """Mean and (biased) variance of each channel; x as from `as_channels`."""
     count = x.size // x.shape[1]
+    if _of_few(x):
+        others = (0,) if x.ndim == 2 else (0, 2)
+        mean = ADD(x, others)
+        mean /= count
+        centred = x - _by_channel(x, mean)
+        centred *= centred
+        var = ADD(centred, others)
+        var /= count
+        return mean, var
     if x.ndim == 2:
         mean = column_sums(x) / count
         var = np.zeros(mean.shape, F8)
@@ -42,8 +62,11 @@ def _channel_moments(xp, x):
 
 def _scale_shift(xp, x, scale, shift):
     """``x * scale + shift`` for each channel."""
-    if x.ndim == 3:
-        scale, shift = scale[:, None], shift[:, None]
+    scale, shift = _by_channel(x, scale), _by_channel(x, shift)
+    if _of_few(x) and x.dtype == scale.dtype:
+        out = x * scale
+        out += shift
+        return out
     out = np.empty(x.shape, x.dtype)
 
     def block(i: int, j: int) -> None:
@@ -60,6 +83,10 @@ forward("native_batch_norm")(batch_norm_by(_channel_moments, _scale_shift))
 
 def _channel_sums(x, g, mean):
     """For each channel the sums of g and of g * (x - mean)."""
+    if _of_few(x):
+        others, t = (0,) if x.ndim == 2 else (0, 2), x - _by_channel(x, mean)
+        t *= g
+        return ADD(g, others), ADD(t, others)
     if x.ndim == 2:
         total, with_x = column_sums(g), np.zeros(mean.shape, F8)
 
@@ -85,8 +112,12 @@ def _channel_sums(x, g, mean):
 
 def _channel_gradient(g, x, a, b, c):
     """``a * g + b * x + c`` for each channel."""
-    if x.ndim == 3:
-        a, b, c = a[:, None], b[:, None], c[:, None]
+    a, b, c = _by_channel(x, a), _by_channel(x, b), _by_channel(x, c)
+    if _of_few(x) and g.dtype == x.dtype == a.dtype:
+        out = g * a
+        out += x * b
+        out += c
+        return out
     out = np.empty(x.shape, x.dtype)
 
     def block(i: int, j: int) -> None:

@@ -7,6 +7,8 @@ from threading import get_ident
 import numpy as np
 
 from ...operators.nn.cross_entropy import (
+    MEAN,
+    NONE,
     class_rows,
     classes_last,
     classes_second,
@@ -16,7 +18,10 @@ from ...operators.nn.cross_entropy import (
 from . import forward, parallel, vjp
 from .blocks import row_blocks, spans
 from .halves import float_arrays
-from .softmax import LOW_SUM, ROWS, SMALL, exp_rows
+from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, of_few
+from .sums import ADD, MAX, row_sums
+
+INT64 = np.dtype(np.int64)
 
 
 def _log_sums(xp, rows):
@@ -42,15 +47,51 @@ def _log_sums(xp, rows):
     return top, logs
 
 
-forward("cross_entropy_op")(float_arrays(cross_entropy_by(_log_sums)))
+_cross_entropy = float_arrays(cross_entropy_by(_log_sums))
+
+
+def _all_count(scores, target, weight, ignore_index: int) -> bool:
+    """Whether these are few rows of scores that all have a class and count alike."""
+    return (
+        weight is None
+        and scores.ndim == 2
+        and of_few(scores)
+        and target.dtype is INT64
+        and not 0 <= ignore_index < scores.shape[1]
+        # as unsigned numbers negative ones are large
+        and MAX(target.view(np.uint64), None) < scores.shape[1]
+    )
+
+
+@forward("cross_entropy_op")
+def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
+    if not _all_count(self, target, weight, ignore_index):
+        how = {"reduction": reduction, "ignore_index": ignore_index}
+        return _cross_entropy(xp, self, target, weight, **how)
+    n = len(self)
+    top = MAX(self, 1)
+    out = self - top[:, None]
+    losses = out[np.arange(n), target]
+    logs = row_sums(np.exp(out, out))
+    np.log(logs, logs)
+    np.subtract(logs, losses, losses)
+    if reduction == NONE:
+        return losses, top, logs
+    total = ADD(losses)
+    return total / n if reduction == MEAN else total, top, logs
 
 
 @vjp("cross_entropy_op")
 def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
-    xp, shape = F.backend, self.shape
+    xp = F.backend
+    if _all_count(self, target, weight, ignore_index):
+        shares = g * (1 / len(self)) if reduction == MEAN else g
+        return _grad_of_few(self, target, result1, result2, shares), None, None
     rows = xp.wide(classes_last(self))
     classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
     shares = row_shares(xp, xp.wide(g), weights, kept, reduction, len(rows))
+    if rows.size <= SMALL:
+        return _like(_grad_of_few(rows, classes, result1, result2, shares), self), None, None
     out = np.empty(rows.shape, rows.dtype)
 
     def block(i: int, j: int) -> None:
@@ -62,5 +103,19 @@ def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, i
 
     parallel.each(row_blocks(*rows.shape), rows.size, block)
     out[xp.arange(len(out)), classes] -= shares
-    out = classes_second(out, shape).astype(self.dtype, copy=False)
-    return out if out.flags.c_contiguous else xp.ascontiguousarray(out), None, None
+    return _like(out, self), None, None
+
+
+def _grad_of_few(rows, classes, top, logs, shares):
+    """The gradient of scores in rows, in as few calls as can be."""
+    out = rows - top[:, None]
+    out -= logs[:, None]
+    np.exp(out, out)
+    out *= shares[:, None] if shares.ndim else shares
+    out[np.arange(len(out)), classes] -= shares
+    return out
+
+
+def _like(rows, scores):
+    """Rows of classes as an array of the shape and dtype of the scores."""
+    return np.ascontiguousarray(classes_second(rows, scores.shape).astype(scores.dtype, copy=False))

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from ...operators.kinds import F8, wide_or_none
+from ...operators.kinds import F4, F8, wide_or_none
 from ...operators.nn.layer_norm import layer_norm_by, rms_norm_by
 from ...operators.nn.normalization import group_norm_by
 from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
+from .softmax import SMALL
 from .sums import RUN, column_sums, ones, row_products, row_sums
 
 # -- layer_norm --------------------------------------------------------------------------------------------------------
@@ -56,9 +57,35 @@ def _layer_norm_block(x, weight, bias, eps: float, out):
     return mean, rstd
 
 
+def _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs):
+    """`_layer_norm_grad_rows` of one block, in as few calls as can be."""
+    rows, n = x.shape
+    xhat = x - mean
+    xhat *= rstd
+    product, down = g * xhat, ones(rows, x.dtype)
+    dw, db = down.dot(product) if needs[1] else None, down.dot(g) if needs[2] else None
+    if not needs[0]:
+        return None, dw, db
+    w = ones(n, x.dtype) if weight is None else weight
+    means = np.empty((2, rows, 1), x.dtype)
+    product.dot(w, means[0, :, 0])
+    g.dot(w, means[1, :, 0])
+    means /= n
+    xhat *= means[0]
+    xhat += means[1]
+    if weight is None:
+        np.subtract(g, xhat, xhat)
+    else:
+        np.subtract(g * w, xhat, xhat)
+    xhat *= rstd
+    return xhat, dw, db
+
+
 def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     """Gradients of input, weight and bias on (rows, n)."""
     rows, n = x.shape
+    if x.size <= SMALL and rows <= RUN:
+        return _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs)
     d = x.dtype
     dx = np.empty((rows, n), d) if needs[0] else None
     total = F8 if rows > RUN else d  # sums of many blocks
@@ -102,7 +129,24 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     return dx, dw, db
 
 
-forward("native_layer_norm")(layer_norm_by(_layer_norm_rows))
+_layer_norm = layer_norm_by(_layer_norm_rows)
+
+
+@forward("native_layer_norm")
+def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    d = input.dtype
+    if (
+        d is F4
+        and input.ndim == 2
+        and len(normalized_shape) == 1
+        and 0 < input.size <= SMALL
+        and (weight is None or weight.dtype is d)
+        and (bias is None or bias.dtype is d)
+    ):  # in one block, whose shapes are those of the results
+        out = np.empty(input.shape, d)
+        return out, *_layer_norm_block(input, weight, bias, eps, out)
+    how = {"normalized_shape": normalized_shape, "eps": eps}
+    return _layer_norm(xp, input, weight, bias, **how)
 
 
 @vjp("native_layer_norm")
@@ -110,11 +154,10 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
     if not g.size:
         return NotImplemented
     n, d = math.prod(normalized_shape), input.dtype
-    kinds = (
-        d,
-        weight.dtype if weight is not None else d,
-        weight.dtype if weight is not None else d,
-    )
+    if d is F4 and g.ndim == 2 and len(normalized_shape) == 1 and g.dtype is d:
+        return _layer_norm_grad_rows(g, input, result1, result2, weight, needs)
+    like = d if weight is None else weight.dtype
+    kinds = (d, like, like)
     g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
     mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
     w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.kinds import is_half
+from ...operators.kinds import F4, F8, is_half
 from ...operators.nn.pool import geometry
-from ...operators.nn.windows import Windows, padded_below
+from ...operators.nn.windows import Windows, cropped, padded_below, windows
 from . import forward
 
 FEW = 1 << 11  # elements up to which the number of calls decides
@@ -34,6 +34,26 @@ def max_pool_with_indices(xp: Any, self: Any, *, kernel_size, stride, padding, d
         return made
     w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return made[0], w.positions(xp, made[1], "input")
+
+
+@forward("pool_put")
+def pool_put(xp: Any, self: Any, *, taps, space, kernel_size, stride, padding, dilation, ceil_mode):
+    """The gradient of max pooling: values added where the maxima were."""
+    if not 0 < self.size <= FEW or (self.dtype is not F4 and self.dtype is not F8):
+        return NotImplemented
+    w = windows(space, kernel_size, stride, padding, dilation, ceil_mode)
+    lead = self.shape[: self.ndim - len(space)]
+    planes, length = math.prod(lead), math.prod(w.size)
+    where = w.positions(xp, taps.reshape(planes, *w.out)).reshape(planes, -1)
+    if planes > 1:
+        where += np.arange(0, planes * length, length)[:, None]
+    where, values = where.reshape(-1), self.reshape(-1)
+    if w.disjoint:
+        total = np.zeros(planes * length, self.dtype)
+        total[where] = values
+    else:
+        total = np.bincount(where, values, planes * length).astype(self.dtype, copy=False)
+    return cropped(xp, w, total.reshape(*lead, *w.size))
 
 
 def _maximum_of_few(xp, w: Windows, x):

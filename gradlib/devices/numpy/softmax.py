@@ -1,16 +1,18 @@
-"""softmax and log_softmax, blocks of rows at a time that stay in the cache."""
+"""softmax and log_softmax, in blocks that stay in the cache; of few elements in as few calls as can be."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ...operators.kinds import F4, F8
 from . import forward, parallel
 from .blocks import spans
 from .halves import float_arrays
 from .namespace import backend
-from .sums import MAX, row_products, row_sums
+from .sums import ADD, MAX, STRIDED_RUN, add_up, row_products, row_sums
 
 ROWS = 1 << 15  # elements of a block of rows
 SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
@@ -64,8 +66,70 @@ def _log_softmax_grad_block(g, y, out):
     np.subtract(g, out, out)
 
 
-def by_rows(block, dim: int, *arrays):
-    """Run a kernel for blocks of rows (rows, n) along `dim`, which is moved to the end if need be."""
+# -- along another dimension than the last: blocks (outer, n, inner) ---------------------------------------------------
+
+
+def _sums(x):
+    """The sums along the second of three dimensions, which is kept."""
+    return ADD(x, 1, None, None, True) if x.shape[1] <= STRIDED_RUN else add_up(x, (1,), True)
+
+
+def _softmax_columns(x, out):
+    np.subtract(x, MAX(x, 1, None, None, True), out)
+    backend.exp(out, out)
+    np.divide(out, _sums(out), out)
+
+
+def _log_softmax_columns(x, out):
+    np.subtract(x, MAX(x, 1, None, None, True), out)
+    total = _sums(backend.exp(out))
+    out -= backend.log(total, total)
+
+
+def _softmax_grad_columns(g, y, out):
+    np.multiply(g, y, out)
+    np.subtract(g, _sums(out), out)
+    out *= y
+
+
+def _log_softmax_grad_columns(g, y, out):
+    backend.exp(y, out)
+    out *= _sums(g)
+    np.subtract(g, out, out)
+
+
+WIDE = 32  # elements of a row from which NumPy works along rows
+
+
+def by_columns(block, dim: int, *arrays):
+    """Run a kernel for blocks (outer, n, inner) along a dimension that is not the last; None where that is no gain."""
+    shape = arrays[0].shape
+    outer, n, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    if inner < WIDE or not all([a.flags.c_contiguous for a in arrays]):
+        return None
+    flat = [a.reshape(outer, n, inner) for a in arrays]
+    out = np.empty((outer, n, inner), arrays[0].dtype)
+    flat.append(out)
+    pieces = [
+        (slice(i, j), slice(None), slice(k, m))
+        for i, j in spans(outer, max(1, ROWS // (n * inner)))
+        # passes over parts of rows are slower, and the more so the shorter these are
+        for k, m in spans(inner, max(32 * WIDE, ROWS // n))
+    ]
+
+    def piece(first: int, last: int) -> None:
+        for part in pieces[first:last]:
+            block(*[a[part] for a in flat])
+
+    parallel.each(spans(len(pieces), 1), out.size, piece)
+    return out.reshape(shape)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def by_rows(block, along, dim: int, *arrays):
+    """Run a kernel for blocks of rows (rows, n), or `along` for `by_columns`."""
     first = arrays[0]
     last = first.ndim - 1
     if dim == last == 1 and first.size <= ROWS:
@@ -73,7 +137,10 @@ def by_rows(block, dim: int, *arrays):
         block(*arrays, out)
         return out
     if dim != last:
-        out = by_rows(block, last, *[np.moveaxis(a, dim, last) for a in arrays])
+        out = by_columns(along, dim, *arrays)
+        if out is not None:
+            return out
+        out = by_rows(block, along, last, *[np.moveaxis(a, dim, last) for a in arrays])
         return np.ascontiguousarray(np.moveaxis(out, last, dim))
     shape = first.shape
     flat = [a.reshape(-1, shape[last]) for a in arrays]
@@ -89,25 +156,65 @@ def by_rows(block, dim: int, *arrays):
     return out.reshape(shape)
 
 
+def of_few(x) -> bool:
+    """Whether an array of float32 or float64 is so small that the number of calls decides."""
+    return 0 < x.size <= SMALL and x.ndim > 0 and (x.dtype is F4 or x.dtype is F8)
+
+
 @forward("softmax")
-@float_arrays
 def softmax(xp: Any, self: Any, *, dim: int) -> Any:
-    return by_rows(_softmax_block, dim, self)
+    if not of_few(self):
+        return _softmax(xp, self, dim=dim)
+    out = self - MAX(self, dim, None, None, True)
+    np.exp(out, out)
+    out /= ADD(out, dim, None, None, True)
+    return out
+
+
+@float_arrays
+def _softmax(xp: Any, self: Any, *, dim: int) -> Any:
+    return by_rows(_softmax_block, _softmax_columns, dim, self)
 
 
 @forward("log_softmax")
-@float_arrays
 def log_softmax(xp: Any, self: Any, *, dim: int) -> Any:
-    return by_rows(_log_softmax_block, dim, self)
+    if not of_few(self):
+        return _log_softmax(xp, self, dim=dim)
+    out = self - MAX(self, dim, None, None, True)
+    total = ADD(np.exp(out), dim, None, None, True)
+    out -= np.log(total, total)
+    return out
+
+
+@float_arrays
+def _log_softmax(xp: Any, self: Any, *, dim: int) -> Any:
+    return by_rows(_log_softmax_block, _log_softmax_columns, dim, self)
 
 
 @forward("softmax_grad")
-@float_arrays
 def softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
-    return by_rows(_softmax_grad_block, dim, grad, output)
+    if not of_few(grad):
+        return _softmax_grad(xp, grad, output, dim=dim)
+    out = grad - ADD(grad * output, dim, None, None, True)
+    out *= output
+    return out
+
+
+@float_arrays
+def _softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
+    return by_rows(_softmax_grad_block, _softmax_grad_columns, dim, grad, output)
 
 
 @forward("log_softmax_grad")
-@float_arrays
 def log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
-    return by_rows(_log_softmax_grad_block, dim, grad, output)
+    if not of_few(grad):
+        return _log_softmax_grad(xp, grad, output, dim=dim)
+    out = np.exp(output)
+    out *= ADD(grad, dim, None, None, True)
+    np.subtract(grad, out, out)
+    return out
+
+
+@float_arrays
+def _log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
+    return by_rows(_log_softmax_grad_block, _log_softmax_grad_columns, dim, grad, output)

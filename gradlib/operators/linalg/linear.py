@@ -52,8 +52,8 @@ linear_op = declare(
     flops=costs.linear, backward_flops=costs.linear_back, autocast="lower", promote="none", jvp=_linear_jvp,
     complex=True, node="AddmmBackward0",
     known_as=lambda input, weight, bias: "mm" if bias is None else "addmm",
-    input=lambda F, g, weight: F.matmul(g, weight.conjugate()),
-    weight=lambda F, g, input: F.linear_weight(g, input.conjugate()),
+    input=lambda F, g, weight: F.matmul(g, F.conj_of(weight)),
+    weight=lambda F, g, input: F.linear_weight(g, F.conj_of(input)),
     bias=lambda F, g: F.sum(g, tuple(range(g.ndim - 1)), False) if g.ndim > 1 else g,
     samples=lambda t: [
         (t(3, 4), t(2, 4), t(2)), (t(2, 3, 4), t(2, 4), t(2)), (t(4), t(2, 4), t(2)), (t(3, 4), t(2, 4), None),

@@ -14,6 +14,7 @@ from ...op.vmap import all_entries
 from ...tape import dtypes
 from ...tape.interop import values_of
 from ...tape.lazy import raw_values
+from ...tape.modes import shared
 from ...tape.tensor import Tensor
 from ..linalg.base import failures
 from .base import (
@@ -236,6 +237,10 @@ def _factored(A, pivot):
     """(LU, pivots, info) after the checks."""
     _check_lu("torch.lu_factor", A)
     LU, pivots = lu_factor_op.call(A, bool(pivot))
+    if not shared.active and LU.__class__ is Tensor and LU._array.__class__ is np.ndarray:
+        diagonal = np.diagonal(LU._array, 0, -2, -1)
+        if np.logical_and.reduce(diagonal, None):
+            return LU, pivots, Tensor._make(np.zeros(diagonal.shape[:-1], np.int32))
     zero = LU.detach().diagonal(0, -2, -1) == 0
     first = zero.int().argmax(-1) + 1 if zero.shape[-1] else zero.sum(-1)
     return LU, pivots, (first * zero.any(-1)).int()

@@ -83,9 +83,15 @@ def mT(F, x):
 
 
 @formula_function()
+def conj_of(F, x):
+    """`x` conjugated; a real array as it is, of which NumPy makes a copy where it is of a half type."""
+    return x if x.__class__ is ndarray and x.dtype.kind != "c" else x.conjugate()
+
+
+@formula_function()
 def mH(F, x):
     """The last two dimensions swapped, conjugated."""
-    return F.mT(x.conjugate())
+    return F.mT(F.conj_of(x))
 
 
 @formula_function()
@@ -96,11 +102,11 @@ def column(F, x):
 
 def _matmul_self(F, g, other, self_shape):
     if other.ndim == 1:
-        return (F.column(g) if len(self_shape) > 1 else g) * other.conjugate()
+        return (F.column(g) if len(self_shape) > 1 else g) * F.conj_of(other)
     if len(self_shape) == 1:
         if other.ndim == 2:
-            return F.mv(other.conjugate(), g)
-        stack = F.matmul(other.conjugate(), F.column(g))
+            return F.mv(F.conj_of(other), g)
+        stack = F.matmul(F.conj_of(other), F.column(g))
         return F.sum_to_size(F.squeeze(stack, (stack.ndim - 1,)), self_shape)
     return F.sum_to_size(F.matmul(g, F.mH(other)), self_shape)
 
@@ -108,14 +114,14 @@ def _matmul_self(F, g, other, self_shape):
 def _matmul_other(F, g, self, other_shape):
     if len(other_shape) == 1:
         if self.ndim == 1:
-            return g * self.conjugate()
-        return F.squeeze(F.rows_product(self.conjugate(), F.column(g)), (1,))
+            return g * F.conj_of(self)
+        return F.squeeze(F.rows_product(F.conj_of(self), F.column(g)), (1,))
     if self.ndim == 1:
         if g.ndim == 1:
-            return F.column(self.conjugate()) * g
-        return F.sum_to_size(F.column(self.conjugate()) * F.unsqueeze(g, g.ndim - 1), other_shape)
+            return F.column(F.conj_of(self)) * g
+        return F.sum_to_size(F.column(F.conj_of(self)) * F.unsqueeze(g, g.ndim - 1), other_shape)
     if len(other_shape) == 2:
-        return F.rows_product(self.conjugate(), g)
+        return F.rows_product(F.conj_of(self), g)
     return F.sum_to_size(F.matmul(F.mH(self), g), other_shape)
 
 
@@ -147,8 +153,8 @@ rows_product_op = declare(
 mm_op = declare(
     "mm", lambda xp, self, mat2: product(xp, self, mat2),
     flops=costs.product, autocast="lower", promote="none", jvp="multilinear", complex=True,
-    self=lambda F, g, mat2: F.mm(g, mat2.T.conjugate()),
-    mat2=lambda F, g, self: F.mm(self.T.conjugate(), g),
+    self=lambda F, g, mat2: F.mm(g, F.conj_of(mat2.T)),
+    mat2=lambda F, g, self: F.mm(F.conj_of(self.T), g),
     samples=lambda t: [(t(3, 4), t(4, 2)), (t(3, 0), t(0, 2)), (t(0, 3), t(3, 2))],
     batch="matmul",
 )  # fmt: skip

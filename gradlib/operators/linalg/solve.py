@@ -48,13 +48,19 @@ def _cofactor(xp, self):
         ):  # which way is the better one would have to be waited for; the other is always right
             raise SingularError
         inverse = xp.linalg.inv(self)
-        condition = xp.abs(inverse).max() * xp.abs(self).max()
-        if condition * n < 1.0 / xp.sqrt(xp.finfo(self.dtype).eps):
-            return xp.linalg.det(self)[..., None, None].astype(self.dtype) * xp.swapaxes(
-                inverse, -1, -2
-            )
     except SingularError:
-        pass
+        return _cofactor_by_values(xp, self)
+    condition = xp.abs(inverse).max((-2, -1)) * xp.abs(self).max((-2, -1))
+    good = condition * n < 1.0 / xp.sqrt(xp.finfo(self.dtype).eps)
+    out = xp.linalg.det(self)[..., None, None].astype(self.dtype) * xp.swapaxes(inverse, -1, -2)
+    if not good.all():
+        out[~good] = _cofactor_by_values(xp, self[~good])
+    return out
+
+
+def _cofactor_by_values(xp, self):
+    """The same by singular values."""
+    n = self.shape[-1]
     finite = xp.isfinite(self).all((-2, -1))[..., None, None]
     U, S, Vh = singular_values(xp, xp.where(finite, self, xp.zeros_like(self)), True)
     others = xp.stack(

@@ -21,6 +21,8 @@ from .softmax import log_softmax_op
 
 def classes_last(x):
     """(C,), (N, C) or (N, C, ...) as (rows, C)."""
+    if x.ndim == 2:
+        return x
     if x.ndim > 2:
         x = x.transpose(0, *range(2, x.ndim), 1)
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
@@ -58,7 +60,7 @@ def class_rows(xp, target, weight, classes: int, ignore_index: int, dtype):
     # as unsigned numbers negative ones are large: one test serves for both ends
     if flat.size and (
         0 <= ignore_index < classes
-        or flat.astype(np.int64, copy=False).view(np.uint64).max() >= classes
+        or np.maximum.reduce(flat.astype(np.int64, copy=False).view(np.uint64)) >= classes
     ):
         kept = flat != ignore_index
         wrong = ((flat < 0) | (flat >= classes)) & kept
