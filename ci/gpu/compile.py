@@ -43,10 +43,8 @@ def compiled(job: tuple[str, str]) -> tuple[str, str, float, str]:
 
 def results(jobs: list[tuple[str, str]]) -> Iterator[tuple[str, str, float, str]]:
     """What became of each job, as soon as it is known."""
-    if not device.REAL:
-        yield from map(compiled, jobs)
-        return
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    workers = min(os.cpu_count() or 1, len(jobs))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for done in as_completed([pool.submit(compiled, job) for job in jobs]):
             yield done.result()
 
