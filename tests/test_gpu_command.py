@@ -24,6 +24,7 @@ def test_without_a_device_it_fails_and_says_why(tmp_path):
     assert done.returncode == 1
     assert "facts: FAILED (exit 1, see facts.log)" in done.stdout
     assert "CUDA is not available" in (tmp_path / "facts.log").read_text()
+    assert done.stdout.count("CUDA is not available") >= 2  # the end of the output of both stages
     assert "kernels: FAILED" in done.stdout  # nothing is skipped in green
     assert "CUDA is not available" in (tmp_path / "kernels.log").read_text()
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import rows
 from stages import HERE, STAGES, Options, Stage
 
+LAST_LINES = 20  # of what a stage printed, shown where it failed
 NEEDED = ("numpy", "cupy", "ml_dtypes", "opt_einsum", "scipy", "pytest", "hypothesis")
 
 
@@ -107,6 +108,12 @@ def run(stage: Stage, options: argparse.Namespace, file: Path, env: dict[str, st
     return f"{word}, {len(made)} rows"
 
 
+def end_of(log: Path) -> str:
+    """The last lines of a stage's output, for whoever has no time to fetch the file."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    return "\n".join(f"    {line[:200]}" for line in lines)
+
+
 def table(results: list[tuple[Stage, str, float]], file: Path) -> str:
     """What the run found, for people."""
     lines = [f"\nrows: {file}", "| stage | seconds | |", "|---|---|---|"]
@@ -141,6 +148,8 @@ def main() -> int:
         seconds = time.perf_counter() - began
         results.append((stage, word, seconds))
         print(f"{stage.name}: {word}, {seconds:.0f} s", flush=True)
+        if word.startswith("FAILED"):
+            print(end_of(options.out / f"{stage.name}.log"), flush=True)
     print(table(results, file))
     return (
         0
