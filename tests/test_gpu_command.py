@@ -24,6 +24,7 @@ def test_without_a_device_it_fails_and_says_why(tmp_path):
     assert done.returncode == 1
     assert "facts: FAILED (exit 1, see facts.log)" in done.stdout
     assert "CUDA is not available" in (tmp_path / "facts.log").read_text()
+    assert done.stdout.count("CUDA is not available") >= 2  # the end of the output of both stages
     assert "kernels: FAILED" in done.stdout  # nothing is skipped in green
     assert "CUDA is not available" in (tmp_path / "kernels.log").read_text()
 
@@ -55,7 +56,7 @@ def test_the_plan_of_the_first_hour_names_what_there_is():
 def test_unknown_stages_are_named(tmp_path):
     done = gpu(tmp_path, "fact")
     assert done.returncode == 2
-    assert "no stage fact; stages are facts, compile, kernels, tests" in done.stderr
+    assert "no stage fact; stages are facts, compile, kinds, kernels, tests" in done.stderr
 
 
 def test_measurements_are_rows_in_their_units(tmp_path, monkeypatch):
@@ -86,6 +87,24 @@ def test_measurements_are_rows_in_their_units(tmp_path, monkeypatch):
     assert (phase["name"], phase["gradlib"], phase["ratio"]) == ("softmax: forward", 500.0, None)
     assert (host["gradlib"], host["unit"]) == (5.0, "us/op")
     assert (peak["gradlib"], peak["error"]) == (3.0, "too much")
+
+
+def test_rows_outlive_whoever_writes_them(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "gpu"))
+    import rows
+
+    file = tmp_path / "rows.json"
+    monkeypatch.setenv(rows.FILE, str(file))
+    monkeypatch.setenv(rows.STAGE, "facts")
+    rows.add("first", seconds=1.0)
+    with file.open("a") as cut_off:
+        cut_off.write('{"stage": "facts", "name": "cut')
+    with rows.attempt("second"):
+        raise ValueError("no such clock")
+    rows.add("third")
+    found = rows.read(file, "facts")
+    assert [row["name"] for row in found] == ["first", "second", "third"]
+    assert found[1]["error"] == "ValueError: no such clock"
 
 
 def run_tests(folder: Path, text: str) -> tuple[int, list[dict]]:
@@ -130,6 +149,19 @@ def test_a_lost_device_names_the_test_and_ends_the_process(tmp_path):
     assert code == 70
     assert [r["name"].rpartition("::")[2] for r in rows] == ["test_faults"]
     assert rows[0]["error"] == "lost the device: an illegal memory access"
+
+
+def test_what_was_run_is_known_when_the_limit_ends_a_run(tmp_path):
+    text = (
+        "import os, signal, pytest_rows\n\npytest_rows.EVERY = -1\n\ndef test_well():\n    pass\n\n"
+        "def test_at_the_limit():\n    os.kill(os.getpid(), signal.SIGTERM)\n\ndef test_never():\n    pass\n"
+    )
+    code, rows = run_tests(tmp_path, text)
+    assert code == 2
+    *so_far, whole = rows
+    assert {row["name"] for row in so_far} == {"tests so far"} and so_far[0]["passed"] == 1
+    assert whole["name"] == "tests" and whole["passed"] == 1
+    assert whole["error"] == "ended by its limit: not all tests were run"
 
 
 def test_a_run_of_no_tests_is_a_failure(tmp_path):

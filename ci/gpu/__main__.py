@@ -1,7 +1,8 @@
 """Prove gradlib on a GPU, in stages that leave their results as they go: python ci/gpu [stage ...] --out DIR.
 
 Runs on the Python that runs it and installs nothing: CuPy, NumPy, ml_dtypes, opt_einsum, SciPy, pytest and hypothesis
-are enough; PyTorch is measured beside gradlib where it is installed. DIR gets one dated file of rows (JSON, one to a
+are enough, and what is missing is said first (a folder of packages on PYTHONPATH will do); PyTorch is measured beside
+gradlib where it is installed. DIR gets one dated file of rows (JSON, one to a
 line), the output of each stage, and the cache of compiled kernels, which --cache takes along into a later run. A stage
 that takes longer than its limit is ended with all that it started; the others run all the same. A stage that runs
 nothing has failed.
@@ -10,6 +11,7 @@ nothing has failed.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import signal
@@ -20,6 +22,9 @@ from pathlib import Path
 
 import rows
 from stages import HERE, STAGES, Options, Stage
+
+LAST_LINES = 20  # of what a stage printed, shown where it failed
+NEEDED = ("numpy", "cupy", "ml_dtypes", "opt_einsum", "scipy", "pytest", "hypothesis")
 
 
 def parse() -> argparse.Namespace:
@@ -65,7 +70,7 @@ def environment(options: argparse.Namespace, file: Path) -> dict[str, str]:
 
 def ended(process: subprocess.Popen) -> None:
     """End a process and all that it started."""
-    for sign, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
+    for sign, patience in ((signal.SIGTERM, 6), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, sign)
             process.wait(patience)
@@ -103,6 +108,12 @@ def run(stage: Stage, options: argparse.Namespace, file: Path, env: dict[str, st
     return f"{word}, {len(made)} rows"
 
 
+def end_of(log: Path) -> str:
+    """The last lines of a stage's output, for whoever has no time to fetch the file."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    return "\n".join(f"    {line[:200]}" for line in lines)
+
+
 def table(results: list[tuple[Stage, str, float]], file: Path) -> str:
     """What the run found, for people."""
     lines = [f"\nrows: {file}", "| stage | seconds | |", "|---|---|---|"]
@@ -123,6 +134,10 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.cache is not None and options.cache.resolve() != options.out / "cache":
         shutil.copytree(options.cache, options.out / "cache", dirs_exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the stage that runs is ended
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"this Python has no {', '.join(missing)}: what needs it will fail", flush=True)
     file = options.out / f"{time.strftime('%Y-%m-%d')}_gpu.json"
     env, results = environment(options, file), []
     for stage in STAGES:
@@ -133,6 +148,8 @@ def main() -> int:
         seconds = time.perf_counter() - began
         results.append((stage, word, seconds))
         print(f"{stage.name}: {word}, {seconds:.0f} s", flush=True)
+        if word.startswith("FAILED"):
+            print(end_of(options.out / f"{stage.name}.log"), flush=True)
     print(table(results, file))
     return (
         0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
@@ -40,22 +41,20 @@ def compiled(job: tuple[str, str]) -> tuple[str, str, float, str]:
     return name, kernel, time.perf_counter() - began, error
 
 
+def results(jobs: list[tuple[str, str]]) -> Iterator[tuple[str, str, float, str]]:
+    """What became of each job, as soon as it is known."""
+    workers = min(os.cpu_count() or 1, len(jobs))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(compiled, job) for job in jobs]):
+            yield done.result()
+
+
 def main() -> None:
-    """Compile everything; a row for each family."""
-    jobs = groups()
-    spent: dict[str, float] = {}
-    failed: dict[str, str] = {}
-    if device.REAL:
-        with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-            results = [f.result() for f in as_completed([pool.submit(compiled, j) for j in jobs])]
-    else:
-        results = [compiled(job) for job in jobs]
-    for name, kernel, seconds, error in results:
-        spent[name] = spent.get(name, 0.0) + seconds
-        if error:
-            failed[name] = f"{kernel}: {error}"
-    for name, seconds in sorted(spent.items()):
-        rows.add(f"compile: {name}", seconds=round(seconds, 2), error=failed.get(name, ""))
+    """Compile everything; a row for each translation unit, when it is ready."""
+    failed = 0
+    for name, kernel, seconds, error in results(groups()):
+        rows.add(f"compile: {name}", kernel=kernel, seconds=round(seconds, 2), error=error)
+        failed += bool(error)
     sys.exit(1 if failed else 0)
 
 

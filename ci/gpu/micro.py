@@ -114,13 +114,15 @@ def columns(torch, where):
 
 def pointwise(name):
     def make(torch, where):
-        x, y = leaf(torch, WIDE, WIDE), leaf(torch, WIDE, WIDE, scale=0.5)
+        other = "float32" if name == "mixed add" else "bfloat16"
+        x, y = leaf(torch, WIDE, WIDE), leaf(torch, WIDE, WIDE, dtype=other, scale=0.5)
         runs = {
             "add": lambda: x + y,
+            "mixed add": lambda: x + y,
             "cast": lambda: x.float(),
             "gelu": lambda: torch.nn.functional.gelu(x),
         }
-        return runs[name], [x, y] if name == "add" else [x]
+        return runs[name], [x, y] if "add" in name else [x]
 
     return make
 
@@ -177,7 +179,7 @@ WORKLOADS = [
     Workload("softmax of columns", forward_and_gradients(columns), goal=1.1, rtol=1e-3),
     *[
         Workload(f"{name} bf16", forward_and_gradients(pointwise(name)), goal=1.1, rtol=5e-2)
-        for name in ("add", "cast", "gelu")
+        for name in ("add", "mixed add", "cast", "gelu")
     ],
     Workload("AdamW", adamw, goal=1.1),
     Workload("host time of mul", host, unit="us", per=200, goal=1.0),

@@ -49,7 +49,7 @@ def _script(name: str) -> Callable[[Options], list[str]]:
 def _pytest(options: Options, paths: Sequence[str], more: Sequence[str], workers: int) -> list[str]:
     words = [options.python, "-m", "pytest", "-q", "-p", "pytest_rows", *paths, *more]
     if workers > 1 and importlib.util.find_spec("xdist"):
-        words += ["-n", str(workers), "--max-worker-restart", "4"]
+        words += ["-n", str(workers), "--max-worker-restart", "32"]
     if options.real and importlib.util.find_spec("pytest_timeout"):
         words += ["--timeout", "60"]
     if not options.real:
@@ -84,10 +84,11 @@ def sanitizer(options: Options) -> list[str] | None:
 
 
 STAGES = (
-    Stage("facts", 40, _script("facts"), "driver, versions, bandwidth, one kernel of each kind, one capture"),
-    Stage("compile", 120, _script("compile"), "all kernels, in parallel, into DIR/cache"),
-    Stage("kernels", 120, kernels, "kernels against formulas"),
-    Stage("tests", 260, others, "the rest of tests_gpu"),
+    Stage("facts", 40, _script("facts"), "driver, versions, bandwidth, one capture"),
+    Stage("compile", 110, _script("compile"), "all kernels, in parallel, into DIR/cache"),
+    Stage("kinds", 40, _script("kinds"), "one kernel of each kind against the CPU"),
+    Stage("kernels", 110, kernels, "kernels against formulas"),
+    Stage("tests", 235, others, "the rest of tests_gpu"),
     Stage("sanitizer", 90, sanitizer, "memcheck and racecheck over the kernels"),
     Stage("micro", 200, _script("micro"), "single ops beside PyTorch"),
     Stage("models", 160, _script("models"), "training steps beside PyTorch, memory, tables of kernels"),

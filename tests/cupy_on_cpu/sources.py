@@ -2,7 +2,9 @@
 
 On the CPU g++ compiles CuPy's kernels and ours, with stand-ins for parts of the language and of NVIDIA's headers. A run
 with GRADLIB_RECORD_SOURCES=FOLDER leaves every source there, with its options and names; here the compiler of a real
-device translates each of them to machine code, with the options that CuPy gave. Needs no GPU.
+device translates each of them to machine code, with the options that CuPy gave. Needs no GPU. The compiler, and the
+headers of CuPy and CUDA, are those of the environment that this runs in: it may have CuPy for another CUDA than the one
+that the sources were left by.
 """
 
 from __future__ import annotations
@@ -51,10 +53,18 @@ def recorded(folder: Path) -> list[Recorded]:
     return found
 
 
+def here(option: str) -> str:
+    """An option with the folder of headers, if it names one, that this environment has in its place."""
+    if re.fullmatch(r"-I.*/site-packages/nvidia/\w+/include", option):
+        return f"-I{machine.cuda_headers()}"
+    return re.sub(r"^-I.*/site-packages/cupy/", f"-I{machine.site()}/cupy/", option)
+
+
 def error_of(one: Recorded) -> str:
     """What is wrong with a source, or nothing."""
+    options = tuple(map(here, one.options))
     try:
-        nvrtc.translate(one.source, one.options, one.names, machine.cuda_major())
+        nvrtc.translate(one.source, options, one.names, machine.cuda_major())
     except RuntimeError as exc:
         return f"{one.title}: {exc}"
     return ""

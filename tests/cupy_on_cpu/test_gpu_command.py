@@ -26,7 +26,7 @@ def test_all_stages_leave_rows(tmp_path):
     (file,) = tmp_path.glob("*_gpu.json")
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     by_stage = {row["stage"] for row in rows}
-    assert by_stage >= {"facts", "compile", "kernels", "tests", "micro", "models"}
+    assert by_stage >= {"facts", "compile", "kinds", "kernels", "tests", "micro", "models"}
     assert not [row for row in rows if row.get("error")]
     assert {row["name"] for row in rows} >= {
         "device",

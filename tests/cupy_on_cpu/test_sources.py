@@ -62,6 +62,26 @@ def test_every_source_compiles_for_a_device(folder):
         assert "-arch=sm_90" in one.options and "-ftz=true" in one.options
 
 
+def test_headers_are_those_of_this_environment():
+    found = [
+        sources.here(option)
+        for option in (
+            "-I/other/lib/python3.12/site-packages/nvidia/cu11/include",
+            "-I/other/lib/python3.12/site-packages/cupy/_core/include",
+            "-I/usr/include",
+            "-ftz=true",
+        )
+    ]
+    site = machine.site()
+    assert found == [
+        f"-I{machine.cuda_headers()}",
+        f"-I{site}/cupy/_core/include",
+        "-I/usr/include",
+        "-ftz=true",
+    ]
+    assert (site / "cupy/_core/include").is_dir() and machine.cuda_headers().is_dir()
+
+
 def test_a_source_that_only_gcc_takes_is_shown(folder, tmp_path):
     one = sources.recorded(folder)[0]
     source = '#include <vector>\nextern "C" __global__ void f(int* x) { x[0] = std::vector<int>(3).size(); }'

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....tape.layout import empty_ordered, order_of
 from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, family, launcher_of
-from . import forward, vjp
+from . import forward, paths, vjp
 
 HEADS = (64, 128)
 KINDS = [(dtype, head) for dtype in FLOATS for head in HEADS if dtype != F8 or head == 64]
@@ -123,21 +123,27 @@ def _fit(q: Any, k: Any, v: Any, mask: Any) -> bool:
     )
 
 
+def _call(xp: Any, both: bool, query: Any, key: Any, value: Any, mask: Any, *how: Any) -> Any:
+    """The call of the kernel, of which a block owns rows of one matrix or of both; None if it is not to be taken."""
+    fits = _fit(query, key, value, mask)
+    call = _Call(xp, query, key, value, mask, *how) if fits else None
+    case = paths.Attention(fits, call is not None and call.fits(both))
+    return call if paths.way("attention", case) == "kernel" else None
+
+
 @forward("scaled_dot_product_attention_op")
 def attention(xp, query, key, value, attn_mask=None, *, is_causal, scale):
-    if not _fit(query, key, value, attn_mask):
-        return NotImplemented
-    call = _Call(xp, query, key, value, attn_mask, is_causal, scale)
-    return call.forward() if call.fits(both=False) else NotImplemented
+    call = _call(xp, False, query, key, value, attn_mask, is_causal, scale)
+    return NotImplemented if call is None else call.forward()
 
 
 @vjp("scaled_dot_product_attention_op")
 def attention_vjp(F, g, query, key, value, attn_mask, result, logsumexp, is_causal, scale, needs):
-    if needs[3] or not _fit(query, key, value, attn_mask):
+    if needs[3]:
         return NotImplemented  # the gradient of a mask is a matrix of its own
     xp = F.backend
-    call = _Call(xp, query, key, value, attn_mask, is_causal, scale)
-    if not call.fits(both=True):
+    call = _call(xp, True, query, key, value, attn_mask, is_causal, scale)
+    if call is None:
         return NotImplemented
     g, out = (_plain(xp, a, call.lead) for a in (g, result))
     lse = xp.ascontiguousarray(logsumexp)

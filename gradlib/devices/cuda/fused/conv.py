@@ -12,7 +12,7 @@ from ....operators.nn.conv import _bias_grad
 from ....operators.nn.windows import out_sizes
 from .. import precision
 from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, dense, family
-from . import forward, one_by_one, reduce, vjp
+from . import forward, one_by_one, paths, reduce, vjp
 from .windows import layout
 
 MODULE = family(
@@ -59,13 +59,13 @@ def _alike(*arrays: Any) -> bool:
     return dtype in FLOATS and all(a is None or (a.dtype == dtype and a.size) for a in arrays)
 
 
-def _fit(sizes: _Sizes, *arrays: Any) -> bool:
-    """Whether the kernels take these arrays, and are not slower than the products of cuBLAS."""
-    dtype = arrays[0].dtype
-    if not _alike(*arrays):
-        return False
-    tensor_cores = dtype == F4 and precision.convolutions_take_tf32()
-    return sizes.windows is not None and (not tensor_cores or sizes.depthwise)
+def _way(sizes: _Sizes, *arrays: Any) -> str:
+    """Which way of the table `paths` is taken."""
+    alike = _alike(*arrays)
+    tf32 = arrays[0].dtype == F4 and precision.convolutions_take_tf32()
+    fits = alike and sizes.windows is not None
+    case = paths.Convolution(fits, alike, sizes.pointwise, sizes.depthwise, tf32)
+    return paths.way("convolution", case)
 
 
 def _tiles(rows: int, columns: int, dtype: Any) -> tuple[int, int]:
@@ -75,14 +75,16 @@ def _tiles(rows: int, columns: int, dtype: Any) -> tuple[int, int]:
 def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool) -> Any:
     """The convolution of `source`, or with `back` the gradient of its input (and `bias` added)."""
     space = sizes.space if back else sizes.out
-    if sizes.pointwise and _alike(source, weight, bias):
+    way = _way(sizes, source, weight, bias)
+    if way == "product":
         return one_by_one.product(xp, MODULE, source, weight, bias, back, space)
     rows = sizes.channels if back else sizes.outputs
-    out = xp.empty((sizes.images, rows * sizes.groups, *space), source.dtype)
-    if not out.size or not _fit(sizes, source, weight, bias):
+    shape = (sizes.images, rows * sizes.groups, *space)
+    if way == "formula" or 0 in shape:
         return NotImplemented
+    out = xp.empty(shape, source.dtype)
     given = (dense(xp, source), dense(xp, weight), dense(xp, bias), out)
-    if sizes.depthwise:
+    if way == "depthwise":
         numbers = (np.int32(sizes.groups), np.int32(sizes.outputs), np.int32(back))
         given = (*given, sizes.windows, *numbers, np.int64(out.size))
         MODULE.launch(xp, ("conv_depthwise", source.dtype), blocks_for(out.size), 256, *given)
@@ -98,17 +100,18 @@ def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool
 
 def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
     """The gradient of the weight."""
-    if sizes.pointwise and _alike(x, g):
+    way = _way(sizes, x, g)
+    if way == "product":
         shape = (g.shape[1], x.shape[1], *sizes.kernel)
         return one_by_one.weight_gradient(xp, x, g, shape)
-    if not _fit(sizes, x, g):
+    if way == "formula":
         return NotImplemented
     rows, columns = sizes.outputs, sizes.channels * math.prod(sizes.kernel)
     out = xp.empty((rows * sizes.groups, sizes.channels, *sizes.kernel), x.dtype)
     given = (dense(xp, x), dense(xp, g))
     if not out.size:
         return out
-    if sizes.depthwise:
+    if way == "depthwise":
         kernel, grid = ("conv_depthwise_weight", x.dtype), (rows * sizes.groups, columns)
         numbers = (np.int64(sizes.images), np.int32(sizes.groups), np.int32(rows))
         if columns > MOST_BLOCKS:
