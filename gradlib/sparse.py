@@ -9,6 +9,7 @@ import numpy as np
 from ._refused import refuse
 from .op.expose import overridable as _overridable
 from .operators.create.data import as_tensor as _as_tensor
+from .operators.linalg.matmul import mm as _mm
 from .operators.sparse import base as _base
 from .operators.sparse import methods as _methods
 from .operators.sparse import products as _products
@@ -50,7 +51,7 @@ def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
     """The product of a sparse matrix (n, k) and a matrix (k, m), dense or sparse.
 
     Args:
-        sparse: a sparse matrix.
+        sparse: a sparse matrix; one of both may be dense, or both.
         dense: a matrix of the same dtype.
         reduce: "sum" (as without it), "mean", "amax" or "amin": what becomes of the products of one row with a column,
             of the elements that are there; 0 where there are none.
@@ -66,11 +67,9 @@ def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
         tensor([[1., 1., 1.],
                 [1., 1., 1.]])
     """
-    if not _is_sparse(sparse) and not _is_sparse(dense):
-        _must_be_sparse("sparse.mm", "sparse", sparse)
     if reduce is not None:
         return _products.reduced_mm(sparse, dense, reduce)
-    return _rules.mm(sparse, dense)
+    return _mm(sparse, dense)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:

@@ -84,8 +84,8 @@ class HalfNormal(_Folded):
             self._validate_sample(value)
         return ops.erf(value / self.scale * math.sqrt(0.5))
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.scale * math.sqrt(2) * ops.erfinv(value)
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self.scale * math.sqrt(2) * ops.erfinv(prob)
 
 
 class HalfCauchy(_Folded):
@@ -121,8 +121,8 @@ class HalfCauchy(_Folded):
             self._validate_sample(value)
         return (value / self.scale).atan() * (2 / math.pi)
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.scale * (value * (math.pi / 2)).tan()
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self.scale * (prob * (math.pi / 2)).tan()
 
 
 class LogNormal(TransformedDistribution):

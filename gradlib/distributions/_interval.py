@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..operators import public as ops
+from ..tape import dtypes
 from ..tape.tensor import Size, Tensor
 from . import constraints
 from ._probabilities import ProbsOrLogits
@@ -382,11 +383,21 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def icdf(self, value: Tensor) -> Tensor:
         close, odds, away = self._sides()
         up, size = away > 0, away.abs()
-        from_peak = ops.where(up, 1 - value, value)
-        x = -(from_peak * (-size).expm1()).log1p() / size
+        # from the end where the density is small: log(1 - q + q exp(l)), in which exp must not overflow
+        q = ops.where(up, value, 1 - value)
+        most = math.log(dtypes.finfo(size.dtype).max) - 1
+        fits = size < most  # beyond, exp(-l) is nothing beside q
+        part = ops.where(
+            fits,
+            (q * size.clamp(max=most).expm1()).log1p() / size,
+            1 + q.masked_fill(fits, 1.0).log() / size,
+        )
+        # from the other end: exact for small p, too
+        small = -(value.clamp(max=0.5) * (-size).expm1()).log1p() / size
+        whole = ops.where(up, part, ops.where(value > 0.5, 1 - part, small)).clamp(0, 1)
         bend = odds * value * (1 - value)
         near = value + bend / 2 * (1 + odds * (1 - 2 * value) / 3)
-        return ops.where(close, near, ops.where(up, 1 - x, x))
+        return ops.where(close, near, whole)
 
     def entropy(self) -> Tensor:
         return -self._cont_bern_log_norm() - self.logits * self.mean

@@ -210,8 +210,12 @@ class Cauchy(_LocScale):
         return ops.atan2(ops.ones_like(z), -z) / math.pi  # the angle, which is exact in both tails
 
     def icdf(self, value: Tensor) -> Tensor:
+        # the angle from the nearer end, which is exact in both tails, and from the middle
         below, above = (math.pi * value).tan(), (math.pi * (1 - value)).tan()
-        return self.loc + self.scale * ops.where(value < 0.5, -1 / below, 1 / above)
+        middle = value - 0.5
+        angle = (math.pi * middle.clamp(-0.25, 0.25)).tan()
+        tails = ops.where(value < 0.5, -1 / below, 1 / above)
+        return self.loc + self.scale * ops.where(middle.abs() < 0.25, angle, tails)
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()

@@ -116,7 +116,10 @@ class Wishart(ByCholesky, ExponentialFamily):
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df[..., None, None] * (v.pow(2) + outer)
 
-    def rsample(self, sample_shape: Shape = ONE_DRAW) -> Tensor:
+    def rsample(
+        self, sample_shape: Shape = ONE_DRAW, max_try_correction: int | None = None
+    ) -> Tensor:
+        # nothing is corrected: draws are of full rank but for rounding
         # L A A^T L^T: A has the roots of chi-squared numbers on its diagonal, and normal ones below
         n = self._event_shape[-1]
         shape = _as_size(sample_shape) + self._batch_shape

@@ -274,7 +274,7 @@ class CorrCholeskyTransform(Transform):
         partial = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return (partial.log1p() - partial.neg().log1p()) / 2
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: Any = None) -> Tensor:
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), diag=-2)
         tanh = 2 * (math.log(2.0) - x - _softplus(-2 * x))
         return 0.5 * left.log().sum(-1) + tanh.sum(-1)

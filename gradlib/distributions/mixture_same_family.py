@@ -129,14 +129,14 @@ class MixtureSameFamily(Distribution):
     def _for_components(self, value: Tensor) -> Tensor:
         return value.unsqueeze(-1 - self._event_ndims)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        each = self._component_distribution.cdf(self._for_components(value))
+    def cdf(self, x: Tensor) -> Tensor:
+        each = self._component_distribution.cdf(self._for_components(x))
         return (each * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         if self._validate_args:
-            self._validate_sample(value)
-        each = self._component_distribution.log_prob(self._for_components(value))
+            self._validate_sample(x)
+        each = self._component_distribution.log_prob(self._for_components(x))
         weights = ops.log_softmax(self._mixture_distribution.logits, -1)
         return ops.logsumexp(each + weights, -1)
 

@@ -17,6 +17,7 @@ from ..tape.device import stored
 from ..tape.lazy import is_lazy, raw_values, store
 from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..tape.source import user_level
+from ..tape.sparse import is_sparse
 from ..tape.storage import bump
 from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
@@ -175,6 +176,8 @@ def write_out(out: Any, result: Any, row_major: bool = False) -> Any:
         )
     refuse_inference(out)
     check_cast(result.dtype, out.dtype)
+    if is_sparse(out) or is_sparse(result):
+        return _write_sparse(out, result)
     if repeats_itself(out._array) and out.shape == result.shape:
         raise RuntimeError(errors.OVERLAP)
     if state.bits & OBSERVE and state.saved_observer is not None:
@@ -185,6 +188,18 @@ def write_out(out: Any, result: Any, row_major: bool = False) -> Any:
             out.as_strided_(result.shape, result.stride(), out.storage_offset())
     store(out, raw_values(result))
 
+    bump(out)
+    return out
+
+
+def _write_sparse(out: Tensor, result: Tensor) -> Tensor:
+    if out.layout is not result.layout:
+        raise RuntimeError(
+            f"{_public_name()}(): the result is of layout {result.layout}, but out= is of {out.layout}: make that "
+            "of the same layout, or use .to_dense() on the result"
+        )
+    array = result._array
+    out._array.assign(array if out.dtype is result.dtype else array.astype(out._array.dtype))
     bump(out)
     return out
 
@@ -252,8 +267,14 @@ def apart(out: Tensor | None, *operands: Any) -> Tensor | None:
     """`out` of an elementwise op; RuntimeError if it shares memory with an operand otherwise than each at its place."""
     if isinstance(out, Tensor):
         for x in operands:
-            if x is out or not isinstance(x, Tensor) or is_lazy(x):
-                continue  # of a lazy one the values are taken first
+            if (
+                x is out
+                or not isinstance(x, Tensor)
+                or is_lazy(x)
+                or is_sparse(out)
+                or is_sparse(x)
+            ):
+                continue  # of a lazy one the values are taken first; a sparse one is never written to in parts
             if overlap(x._array, out._array) == "partly":
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
     return out

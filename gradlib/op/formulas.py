@@ -144,6 +144,8 @@ def sum_to(grad, shape: tuple):
     if not axes:
         return grad
     if grad.__class__ is not np.ndarray:
+        if grad.__class__ is shared.sparse:
+            return grad.summed_to(axes, shape)
         return grad.sum(axes).reshape(shape)
     if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
         return handed.add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)

@@ -232,6 +232,11 @@ def _onto_sparse(op, tensor: Tensor, others: tuple, attrs: tuple, records: bool)
             f"{op.public}_: the result of size {errors.size(out.shape)} and layout {out.layout} is not one that a "
             f"tensor of size {errors.size(tensor.shape)} and layout {tensor.layout} can become"
         )
+    return become(op, tensor, out)
+
+
+def become(op, tensor: Tensor, out: Tensor) -> Tensor:
+    """Let a sparse tensor, and all that share its array, become `out`, which `op` made of it."""
     check_cast(out.dtype, tensor.dtype)
     if out.dtype is not tensor.dtype:
         out = out.to(tensor.dtype)
@@ -243,7 +248,7 @@ def _onto_sparse(op, tensor: Tensor, others: tuple, attrs: tuple, records: bool)
 
 
 def _with_sparse(op, tensor: Tensor, others: tuple, attrs: tuple, records: bool) -> Tensor:
-    """`inplace` on a dense tensor with sparse operands: a sum is added at their places, others are made dense."""
+    """`inplace` on a dense tensor with sparse operands: a sum is added at their places; others are written anew."""
     first: Any = others[0] if others else None
     if (
         op.ufunc == "add"
@@ -262,9 +267,9 @@ def _with_sparse(op, tensor: Tensor, others: tuple, attrs: tuple, records: bool)
         sparse.scattered(first._array, tensor._array)
         _bumped(op, tensor)
         return tensor
-    if op.ufunc not in ("add", "subtract") and getattr(op, "op", op).name != "copy":
-        kind = next(o.layout for o in others if sparse.is_sparse(o))
-        raise NotImplementedError(sparse.refusal(op.public + "_", kind))
+    plain: Any = getattr(op, "op", op)
+    if op.ufunc not in ("add", "subtract") and plain.name != "copy":
+        return tensor.copy_(interpret.general(plain, (tensor, *others), attrs))
     dense = [o.to_dense() if sparse.is_sparse(o) else o for o in others]
     return inplace(op, tensor, tuple(dense), attrs)
 

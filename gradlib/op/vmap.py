@@ -31,7 +31,17 @@ from ..tape.pytree import flatten, unflatten
 from ..tape.tensor import Tensor
 from ..tape.valueless import Valueless
 from .registry import REGISTRY
-from .vmap_texts import CAPTURED, RANDOM, RESIZE, SHAPES, UNSEEN_DRAW, VALUES, WRITE, Replay
+from .vmap_texts import (
+    CAPTURED,
+    RANDOM,
+    RESIZE,
+    SHAPES,
+    SPARSE,
+    UNSEEN_DRAW,
+    VALUES,
+    WRITE,
+    Replay,
+)
 
 _ids = itertools.count(1)
 TOO_WIDE = "output with shape {} doesn't match the broadcast shape {}"
@@ -61,6 +71,8 @@ def wrap(level: BatchLevel, physical: Tensor, batched: bool = True) -> Logical:
     """The logical array of a physical tensor (batch first)."""
     array = physical._array
     if array.__class__ is not np.ndarray and array.__class__ is not Logical:
+        if array.__class__ is shared.sparse:
+            raise NotImplementedError(SPARSE.format(array.pattern.layout))
         # on a device, or lazy: something with the same layout stands for it
         array = as_strided(np.empty(1, array.dtype), array.shape, array.strides)
     logical = (np.ndarray.__getitem__(array, (0, ...)) if batched else array).view(Logical)
@@ -419,6 +431,8 @@ def outside(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
 
 
 def _shared_entry(level: BatchLevel, value: Tensor) -> Tensor:
+    if value._array.__class__ is shared.sparse:
+        return value  # no entry of a batch is sparse
     return Tensor._make(wrap(level, value, batched=False))
 
 

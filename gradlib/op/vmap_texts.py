@@ -99,4 +99,5 @@ class Replay:
             self.first[generator] = generator.get_state()
 
 
-PLACES = "vmap: {} would have values at other places for each entry, and sparse tensors have no batches: use {}"
+SPARSE = "vmap is not implemented for batches of tensors of layout {}, nor for such results: use .to_dense() first"
+NO_BATCHES = "vmap: {} would have values at other places for each entry, and sparse tensors have no batches: use {}"

@@ -497,6 +497,8 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | No
     """How many points fall into each cell of a grid, and the edges of the grid."""
 def hsplit(input: Tensor, indices_or_sections: Any = None, *, indices: Any = None, sections: Any = None) -> tuple[Tensor, ...]:
     """Views of pieces along the dimension that ``hstack`` joins."""
+def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """The product of a sparse matrix and a dense one, as a sparse tensor whose values are rows."""
 def hstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor:
     """Joined horizontally: vectors along dimension 0, others along dimension 1."""
 def hypot(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
@@ -947,6 +949,8 @@ def slice_scatter(input: Tensor, src: Tensor, dim: Any = 0, start: Any = None, e
     """A copy of `input` with `src` in place of the slice ``start:end:step`` of `dim`."""
 def slogdet(A: Any, *, out: Any = None) -> _slogdet:
     """The determinant of square matrices as sign and logarithm: ``det = sign * exp(logabsdet)``, without overflow."""
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """The product of a sparse matrix and a dense one, as a sparse tensor."""
 def softmax(input: Tensor, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
 def solve(input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -985,6 +989,8 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
 def squeeze_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``squeeze`` gives as a view, with memory of its own."""
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense."""
 def stack(tensors: Sequence[Tensor], dim: Any = 0, *, out: Any = None) -> Tensor:
     """Tensors of one shape, one after the other along a new dimension."""
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:

@@ -1135,7 +1135,7 @@ class Declared:
     def squeeze_(self, dim: Any = None) -> Tensor:
         """In-place version of ``squeeze``: the tensor itself loses dimensions of length one, its memory stays."""
     def sspaddmm(self, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-        """``beta * self + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense."""
+        """``beta * input + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The standard deviation over dimensions."""
     def stft(self, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None, center: _b.bool = True, pad_mode: Any = 'reflect', normalized: _b.bool = False, onesided: Any = None, return_complex: Any = None, align_to_window: Any = None) -> Tensor:

@@ -84,7 +84,8 @@ def tangent_size(shape, tangent) -> str:
 def tensor_type(tensor) -> str:
     """The name of its type in PyTorch: ``torch.FloatTensor``, ``torch.cuda.FloatTensor``."""
     place = "" if tensor.is_cpu else tensor.device.type + "."
-    return f"torch.{place}{tensor.dtype.tensor_type}"
+    kind = "sparse." if tensor.is_sparse else ""
+    return f"torch.{place}{kind}{tensor.dtype.tensor_type}"
 
 
 def type_and_size(tensor) -> str:

@@ -97,6 +97,8 @@ class Geometry:
             >>> gradlib.zeros(2, 3).t().is_contiguous()
             False
         """
+        if self._array.__class__ is shared.sparse:
+            return False  # its elements do not lie in memory
         if memory_format is not None:
             return has_layout(self._array, memory_format)
         return self._array.flags.c_contiguous

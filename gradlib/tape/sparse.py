@@ -151,6 +151,25 @@ class Sparse:
     def __rsub__(self, other: Any) -> Any:
         return (-self).add_onto(other)
 
+    def sum(self, axis: tuple[int, ...]) -> Any:
+        """The dense sum over axes: what the gradient of an argument that was broadcast is."""
+        array = to_coo(self)
+        n = array.pattern.sparse_dim
+        if set(range(n)) <= set(axis):
+            return array.values.sum((0, *[d - n + 1 for d in axis if d >= n]))
+        return dense(array).sum(axis)
+
+    def summed_to(self, axis: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+        """The sum over axes in another shape: sparse where the axes are dense ones that stay, of length 1."""
+        n = self.pattern.sparse_dim
+        if self.pattern.layout is not COO or len(shape) < len(self.shape) or min(axis) < n:
+            return self.sum(axis).reshape(shape)
+        values = self.values.sum(tuple([d - n + 1 for d in axis]), keepdims=True)
+        return Sparse(Pattern(COO, shape, self.pattern.indices, self.pattern.coalesced), values)
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise _refused("indexing", self)
+
     def add_onto(self, dense: Any, in_place: bool = False) -> Any:
         """``dense + self`` as a dense array, in the memory of `dense` if so asked."""
         if not getattr(dense, "ndim", 0) and self.ndim:

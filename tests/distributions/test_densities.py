@@ -152,6 +152,35 @@ def test_continuous_bernoulli_close_to_one_half_and_far_from_it(odds):
     np.testing.assert_allclose(ours.cdf(ours.icdf(p)).numpy(), p.numpy(), rtol=1e-8)
 
 
+@pytest.mark.parametrize("dtype", [gl.float32, gl.float64])
+@pytest.mark.parametrize(
+    "odds", [-800.0, -200.0, -100.0, -40.0, -3.0, 1e-3, 3.0, 40.0, 200.0, 700.0]
+)
+def test_quantiles_of_a_continuous_bernoulli_at_the_ends(odds, dtype):
+    """0 and 1 at the ends of probability, never outside, and inverse to the distribution function close to them."""
+    ours = d.ContinuousBernoulli(logits=gl.tensor(odds, dtype=dtype))
+    p = gl.tensor([0.0, 1e-30, 1e-9, 0.3, 0.7, 1.0], dtype=dtype)
+    x = ours.icdf(p)
+    assert x[0] == 0 and x[-1] == 1 and bool((x.diff() >= 0).all())
+    slope = gl.func.vmap(gl.func.grad(ours.icdf))(p[1:-1])
+    assert bool(slope.isfinite().all())
+    if odds > 0:  # small quantiles are exact, too
+        want = np.log1p(p.double().numpy() * np.expm1(odds)) / odds if odds < 600 else x.double()
+        np.testing.assert_allclose(
+            x.double().numpy()[:-1], want[:-1], 2e-5 if dtype is gl.float32 else 1e-10
+        )
+
+
+def test_the_median_of_a_cauchy_distribution_is_its_place():
+    for dtype in (gl.float32, gl.float64):
+        made = d.Cauchy(gl.tensor(0.0, dtype=dtype), 1e4)
+        assert made.icdf(gl.tensor(0.5, dtype=dtype)) == 0
+    p = t([1e-12, 0.2, 0.25, 0.3, 0.5, 0.7, 0.75, 0.8, 1 - 1e-12])
+    np.testing.assert_allclose(
+        d.Cauchy(t(0.5), 2.0).icdf(p).numpy(), stats.cauchy(0.5, 2.0).ppf(p.numpy()), 1e-10
+    )
+
+
 def test_tails_are_exact():
     """Far from the mode, where 1 - F is rounded to 0 and F to 1 minus nothing."""
     for name in ("Normal", "Laplace", "Cauchy"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import warnings
 from collections.abc import Callable
@@ -152,6 +153,23 @@ def test_errors_are_those_of_pytorch(name):
         assert inner and inner[1] != name, f"{what}: {have} vs {wanted}"
         # theirs is about a distribution that it is made of: ours is about this one
         assert have[0] == "ValueError" and re.search(rf"of (the )?distribution {name}\(", have[1])
+
+
+def names_of_parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def test_methods_take_arguments_by_the_names_of_pytorch():
+    """Of all distributions and transforms; the names of constraints' `check` are not documented."""
+    for name in torch.distributions.__all__:
+        theirs, ours = (getattr(lib.distributions, name) for lib in (torch, gradlib))
+        if not isinstance(theirs, type):
+            continue
+        assert names_of_parameters(ours) == names_of_parameters(theirs), name
+        for method, function in inspect.getmembers(theirs, inspect.isfunction):
+            if not method.startswith("_"):
+                have = names_of_parameters(getattr(ours, method))
+                assert have == names_of_parameters(function), (name, method)
 
 
 def test_all_are_here():

@@ -201,3 +201,59 @@ def test_a_file_that_lies_about_its_indices_is_refused():
         rebuild_sparse(gl.sparse_coo, (gl.tensor([[1, 1]]), *parts[1:], True))
     with pytest.raises(RuntimeError, match="0 <= col_indices < ncols"):
         rebuild_sparse(gl.sparse_csr, (gl.tensor([0, 2]), gl.tensor([0, 9]), gl.ones(2), (1, 8)))
+
+
+def test_gradients_that_are_summed_over_what_was_broadcast():
+    """Over rows they become dense; over columns alone they stay sparse, as in PyTorch."""
+    index = gl.tensor([1, 1, 3])
+    for size, layout in (((1, 3), gl.strided), ((5, 1), gl.sparse_coo), ((), gl.strided)):
+        weight = gl.randn(size, dtype=gl.float64, requires_grad=True)
+        scale = gl.randn(5, 3, dtype=gl.float64)
+        found = []
+        for sparse in (True, False):
+            rows = gl.nn.functional.embedding(index, scale * weight, sparse=sparse)
+            found += gl.autograd.grad(rows.square().sum(), weight)
+        assert found[0].layout is layout and found[0].shape == weight.shape
+        close(*found)
+
+
+def test_in_place_order_of_dimensions_and_out():
+    s = thin(matrix())
+    alias = s.detach()
+    assert s.t_() is s and s.shape == alias.shape == (6, 4)
+    close(s, matrix().t())
+    out = gl.zeros(1, 1, dtype=gl.float64).to_sparse()
+    assert gl.add(s, s, out=out) is out
+    close(out, 2 * matrix().t())
+    with pytest.raises(RuntimeError, match=r"add.*layout torch.sparse_coo.*\.to_dense\(\)"):
+        gl.add(s, s, out=gl.zeros(6, 4, dtype=gl.float64))
+    leaf = thin(matrix()).requires_grad_()
+    made = leaf * 2
+    made.t_()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        leaf.t_()
+    (made.to_dense() * gl.ones(6, 4)).sum().backward()
+    close(leaf.grad, 2.0 * (matrix() != 0))
+
+
+def test_a_mask_that_has_a_place_twice_counts_it_twice():
+    mask = gl.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 1.0], (2, 2), dtype=gl.float64)
+    x = gl.randn(2, 2, dtype=gl.float64, requires_grad=True)
+    assert not x.sparse_mask(mask).is_coalesced()
+    assert x.sparse_mask(mask).to_dense()[0, 1].item() == 2 * x[0, 1].item()
+    assert gradcheck(lambda x: x.sparse_mask(mask).to_dense(), (x,), check_forward_ad=True)
+
+
+@pytest.mark.parametrize("layout", [gl.sparse_coo, gl.sparse_csr, gl.sparse_csc])
+def test_tensors_without_values_of_a_layout(layout):
+    for made in (
+        gl.zeros(2, 3, layout=layout), gl.zeros_like(gl.ones(2, 3), layout=layout),
+        gl.eye(3).to_sparse(layout=layout).new_zeros((2, 3)), gl.empty((2, 3), layout=layout, requires_grad=True),
+    ):  # fmt: skip
+        assert made.layout is layout and made._nnz() == 0 and made.shape == (2, 3)
+    assert made.is_leaf and made.requires_grad
+    assert gl.zeros_like(made, layout=gl.strided).layout is gl.strided
+    with pytest.raises(NotImplementedError, match="dense"):
+        gl.ones(2, 3, layout=layout)
+    with pytest.raises(NotImplementedError):
+        gl.zeros(2, 3, layout=gl.sparse_bsr)

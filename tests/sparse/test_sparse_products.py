@@ -113,3 +113,43 @@ def test_the_size_of_another():
     assert s.to_dense().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
     with pytest.raises(RuntimeError, match="does not shrink"):
         s.resize_as_sparse_(gl.eye(2).to_sparse())
+
+
+BESIDE = {
+    "vector @ sparse": (lambda s, x: x @ s, (4,)),
+    "rows @ sparse": (lambda s, x: x @ s, (2, 3, 4)),
+    "linear of a vector": (lambda s, x: gl.nn.functional.linear(x, s), (6,)),
+    "linear of a batch": (lambda s, x: gl.nn.functional.linear(x, s), (2, 3, 6)),
+    "einsum": (lambda s, x: gl.einsum("ij,ij->ji", s, x), (4, 6)),
+    "einsum of a row": (lambda s, x: gl.einsum("j,ij->ij", x, s), (6,)),
+    "einsum, summed": (lambda s, x: gl.einsum("ij,i->j", s, x), (4,)),
+    "mul_": (lambda s, x: (x * 1).mul_(s), (4, 6)),
+    "addmm_": (lambda s, x: (x * 1).addmm_(s, s.t() @ x, beta=0.5), (4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_dense_operands_of_other_sizes(name):
+    function, size = BESIDE[name]
+    x = gl.randn(*size, dtype=gl.float64, requires_grad=True)
+    s, dense = thin(matrix()).requires_grad_(), matrix()
+    close(function(s.detach(), x), function(dense, x))
+    assert gradcheck(
+        lambda s, x: function(s, x).to_dense(), (s, x), masked=True, check_forward_ad=True
+    )
+    assert gradgradcheck(lambda s, x: function(s, x).to_dense(), (s, x), masked=True)
+
+
+def test_vectors_under_autocast():
+    s = thin(matrix()).float()
+    with gl.autocast("cpu", dtype=gl.bfloat16):
+        assert (s @ gl.ones(6)).dtype is gl.bfloat16
+
+
+def test_results_that_are_sparse():
+    s, right = thin(matrix()), gl.randn(6, 3, dtype=gl.float64)
+    close(gl.smm(s, right), s @ right)
+    rows = gl.hspmm(s, right)
+    assert rows.sparse_dim() == rows.dense_dim() == 1
+    close(rows, s @ right)
+    close(gl.sspaddmm(gl.smm(s, right), s, right, beta=2.0, alpha=3.0), 5 * (s @ right))

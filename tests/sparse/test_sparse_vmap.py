@@ -74,3 +74,28 @@ def test_embeddings_with_sparse_gradients():
         grad(lambda table: whole(table, rows).sum())(table).to_dense(),
         grad(lambda table: nn.functional.embedding(rows, table).sin().sum())(table),
     )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sparse_tensors_that_are_made_inside(layout):
+    """Copies, sums, detached and coalesced ones, and what is selected of one, are of all entries, too."""
+    x, dense = batch(6), matrix()
+
+    def function(x):
+        s = thin(dense, layout)
+        s = gl.sparse_coo_tensor(
+            gl.tensor([[0], [1]]), gl.tensor([2.0], dtype=gl.float64), (4, 6)
+        ) + (s.to_sparse_coo().coalesce().detach() + s.clone().to_sparse_coo())
+        return s.index_select(0, gl.tensor([1, 3])) @ x
+
+    twice = 2 * dense
+    twice[0, 1] += 2
+    close(vmap(function)(x), x @ twice[[1, 3]].t())
+
+
+def test_as_strided_of_entries_that_lie_otherwise_says_so():
+    """The text is its own: that of sparse tensors has other gaps to fill."""
+    from gradlib.op import vmap_texts
+
+    assert vmap_texts.PLACES.format("as_strided").startswith("vmap: as_strided counts places")
+    assert "{}" not in vmap_texts.NO_BATCHES.format("to_sparse", "the dense tensor")

@@ -13,10 +13,28 @@ from ...op.plain_numbers import plain_number, single_number
 from ...op.vmap import is_logical, of_batch
 from ...tape import dtypes, errors, handed
 from ...tape.device import stored
-from ...tape.layout import check_layout, empty_in, preserve_format, settled, with_strides_of
+from ...tape.layout import (
+    check_layout,
+    check_layout_name,
+    empty_in,
+    preserve_format,
+    settled,
+    strided,
+    with_strides_of,
+)
 from ...tape.lazy import is_lazy
 from ...tape.modes import shared
-from ...tape.sparse import is_sparse, refusal, without_values
+from ...tape.sparse import (
+    BLOCKED,
+    COO,
+    INT64,
+    Pattern,
+    Sparse,
+    compressed,
+    is_sparse,
+    refusal,
+    without_values,
+)
 from ...tape.tensor import Tensor
 from ..elementwise.cast import check_device
 from .base import asked, finish, need_number, pinned_copy, place, sizes
@@ -53,10 +71,10 @@ def _filled(kind: str):
         names=None,
         **kw,
     ):
-        if layout is not None:
-            check_layout(layout)
         order = kw.pop("memory_format", None) if kind == "empty" else None
         shape = _given(size, kw, kind)
+        if layout is not None and layout is not strided:
+            return _sparse(kind, shape, layout, dtype, device, requires_grad)
         xp, d, _ = place(dtype, device, out=out)
         try:
             array = getattr(xp, kind)(shape, d) if order is None else empty_in(xp, shape, d, order)
@@ -97,12 +115,15 @@ Raises:
         memory_format=None,
         pin_memory=False,
     ):
-        if layout is not None:
-            check_layout(layout)
         if not isinstance(input, Tensor):
             raise TypeError(
                 f"{kind}_like(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
             )
+        if layout is not None and layout is not input.layout:
+            there = (dtype or input.dtype, device or input.device, requires_grad)
+            if layout is not strided:
+                return _sparse(kind, tuple(input.shape), layout, *there)
+            return factory(input.shape, dtype=there[0], device=there[1], requires_grad=there[2])
         made = _like(kind, input, dtype, device, requires_grad, memory_format)
         return of_batch(made, input) if shared.batches else made
 
@@ -134,12 +155,15 @@ Raises:
         pin_memory=False,
         **kw,
     ):
-        if layout is not None:
-            check_layout(layout)
         shape = _given(size, kw, "new_" + kind)
         if asked(self):
             return shared.subclasses.made(new, self, list(shape), dtype=dtype, device=device)
         xp, d, _ = place(dtype, device, self)
+        if layout is None and shared.sparse is not None and kind != "ones":
+            layout = self.layout
+        if layout is not None and layout is not strided:
+            there = dtypes.from_np(d), device or self.device
+            return _sparse(kind, shape, layout, *there, requires_grad)
         try:
             array = getattr(xp, kind)(shape, d)
         except (MemoryError, ValueError) as exc:
@@ -192,6 +216,21 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
     if kind == "empty":
         settled(array)
     return finish(array, requires_grad)
+
+
+def _sparse(kind: str, shape: tuple, layout, dtype, device, requires_grad: bool) -> Tensor:
+    """Zeros, or nothing, in a sparse layout: a tensor without values."""
+    if kind == "ones" or layout in BLOCKED:  # whose blocks have a size
+        check_layout(layout)
+    check_layout_name(layout)
+    if layout is not COO and len(shape) != 2:
+        raise NotImplementedError(
+            f"{kind}: {layout} tensors are matrices here, but got size {list(shape)}"
+        )
+    xp, d, _ = place(dtype, device)
+    pattern = Pattern(COO, shape, xp.zeros((len(shape), 0), INT64), True)
+    array = Sparse(pattern, xp.zeros(pattern.values_shape, d))
+    return finish(array if layout is COO else compressed(array, layout), requires_grad)
 
 
 def _like_sparse(kind: str, input: Tensor, dtype, device, requires_grad: bool) -> Tensor:

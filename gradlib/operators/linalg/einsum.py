@@ -9,6 +9,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...op.interpret import common_dtype
+from ...tape.sparse import is_sparse
 from ...tape.tensor import Tensor
 from .matmul import bmm_op, product, same_types
 
@@ -361,4 +362,6 @@ def einsum(*args):
             chosen = [_contract(chosen[0], chosen[1], list(wanted), sizes), *chosen[2:]]
         terms += chosen
     result = _finish(*terms[0], output, sizes)
-    return result.view(result.shape) if result is operands[0] else result
+    if result is operands[0]:
+        return result.clone() if is_sparse(result) else result.view(result.shape)
+    return result

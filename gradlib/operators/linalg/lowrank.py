@@ -6,11 +6,17 @@ Source: N. Halko, P. G. Martinsson, J. A. Tropp, Finding Structure with Randomne
 from __future__ import annotations
 
 from ...op.expose import PUBLIC, c_type, function
+from ...tape.sparse import is_sparse
 from .cholesky import cholesky
 from .decompose import eigh, qr, svd
 from .solve import solve_triangular
 
 # -- low rank ----------------------------------------------------------------------------------------------------
+
+
+def _dense(A):
+    """What is decomposed is dense once something is taken off, or where it is solved exactly."""
+    return A.to_dense() if is_sparse(A) else A
 
 
 def _range_finder(A, q: int, niter: int):
@@ -27,7 +33,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     """(U, S, V) of rank q, with nearly the largest singular values of a matrix, by random projections.
 
     Args:
-        A: matrices (..., m, n).
+        A: matrices (..., m, n), or a sparse one.
         q: the rank, a little more than what is wanted; no more than min(m, n) are found.
         niter: how often the projections are refined.
         M: (m, n) or a matrix that broadcasts to A: the decomposition is that of ``A - M``.
@@ -46,7 +52,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {c_type(M)} != {c_type(A)}"
         )
-    A = A if M is None else A - M
+    A = A if M is None else _dense(A) - _dense(M)
     q = 6 if q is None else q
     wide = A.shape[-2] < A.shape[-1]
     X = A.mH if wide else A
@@ -84,7 +90,10 @@ def pca_lowrank(A, q=None, center=True, niter=2):
         )
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
-    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+    if center:
+        A = _dense(A)
+        A = A - A.mean(-2, keepdim=True)
+    return svd_lowrank(A, q, niter)
 
 
 @function("lobpcg")
@@ -118,7 +127,8 @@ def lobpcg(
             f"LPBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
             f"requested eigenpairs (={k})"
         )
-    factor = None if B is None else cholesky(B)
+    A = _dense(A)
+    factor = None if B is None else cholesky(_dense(B))
     if factor is not None:  # with B = L L^H this is the eigenvalue problem of L^-1 A L^-H
         half = solve_triangular(factor, A, upper=False)
         A = solve_triangular(factor, half.mH, upper=False).mT.conjugate()

@@ -74,7 +74,7 @@ def embedding_rows(F, g, indices, shape, padding_idx, scale_grad_by_freq):
     flat = raw(indices)
     if flat.__class__ is Logical and flat.batched:
         raise RuntimeError(
-            vmap_texts.PLACES.format("the gradient of embedding(sparse=True)", "sparse=False")
+            vmap_texts.NO_BATCHES.format("the gradient of embedding(sparse=True)", "sparse=False")
         )
     flat = flat.reshape(-1)
     values = F.row_scaled(g, indices, shape[0], -1, scale_grad_by_freq)

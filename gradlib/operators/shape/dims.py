@@ -11,11 +11,12 @@ from typing import Any
 
 from ...op.declare import Op, declare
 from ...op.expose import function, method, prop
-from ...op.inplace import check, refuse_inference
+from ...op.inplace import become, check, refuse_inference
 from ...op.tangents import own_tangent, tangent_of
-from ...tape import override
+from ...tape import errors, override
 from ...tape.modes import FORWARD_AD, NO_GRAD, Flag, state
 from ...tape.node import edge
+from ...tape.sparse import is_sparse
 from ...tape.storage import bump, share
 from ...tape.tensor import Tensor, wrap_dim
 from .reshape import alias_op, dims_once, given, reshape_to, size_of, view_op
@@ -324,6 +325,10 @@ def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Ten
     """Make `tensor` itself the view that `op` gives of it; `undo` is the (op, attributes) that leads back."""
     records = tensor._rg and not state.bits & NO_GRAD
     refuse_inference(tensor)
+    if is_sparse(tensor):
+        if records and tensor.is_leaf:
+            raise RuntimeError(errors.LEAF_INPLACE)
+        return become(op, tensor, op.call(tensor, *attrs))
     if records:
         check(tensor, op, True)
     share(tensor)

@@ -303,7 +303,9 @@ def copied(tensor: Tensor) -> Tensor:
 
 def from_dense(tensor: Tensor, sparse_dim: int) -> Pattern:
     """The coalesced pattern of the elements that are not zero, over the first `sparse_dim` dimensions."""
-    array = raw_values(readable(tensor, vmap_texts.PLACES.format("to_sparse", "the dense tensor")))
+    array = raw_values(
+        readable(tensor, vmap_texts.NO_BATCHES.format("to_sparse", "the dense tensor"))
+    )
     xp = kernels_of(array)
     with beside(array):
         there = array != xp.zeros((), array.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...op.expose import method
+from ...op.expose import function, method
 from ...tape.layout import check_layout_name, strided
 from ...tape.sparse import BLOCKED, BSC, BSR, BY_ROWS, COO, CSC, CSR, SPELLED, Pattern, is_sparse
 from ...tape.tensor import Tensor
@@ -237,7 +237,7 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     Args:
         sparse_dim: how many dimensions, the first ones, are sparse; all without it.
         layout: ``sparse_coo`` (the default) or a compressed layout, for a matrix.
-        blocksize: (height, width) of the blocks of ``sparse_bsr`` and ``sparse_bsc``.
+        blocksize: (height, width) of the blocks of ``sparse_bsr`` and ``sparse_bsc``; one number for both.
         dense_dim: 0; dense dimensions of compressed layouts are not supported.
 
     Returns:
@@ -282,6 +282,7 @@ def compressed(tensor: Tensor, kind: Any, block: Any = None) -> Tensor:
             f"{name}: {kind} tensors are matrices here, but got size {list(tensor.shape)}: use to_sparse() for others"
         )
     if kind in BLOCKED:
+        block = (block, block) if isinstance(block, int) else block
         if block is None or len(block) != 2 or any([n < 1 for n in block]):
             raise RuntimeError(f"{name}: blocksize must be two numbers above 0, but got {block}")
         if any([n % b for n, b in zip(tensor.shape, block, strict=True)]):
@@ -314,7 +315,7 @@ def _publish_layout(name: str, kind: Any, of: str, blocks: bool) -> None:
     convert.__doc__ = f"""The same matrix compressed by {of}s. Gradients flow.
 
 Args:
-{"    blocksize: (height, width) of a block." if blocks else ""}
+{"    blocksize: (height, width) of a block; one number for both." if blocks else ""}
     dense_dim: 0; dense dimensions are not supported.
 
 Returns:
@@ -341,7 +342,8 @@ def sparse_mask(self, mask):
     """What stands at the places of a sparse tensor.
 
     Args:
-        mask: a sparse tensor of the same size, of which the places count.
+        mask: a sparse tensor of the same size, of which the places count; coalesce it first, or what stands at a place
+            that it has twice counts twice.
 
     Returns:
         A sparse tensor with the values of this tensor there. Gradients flow to this tensor.
@@ -360,51 +362,80 @@ def sparse_mask(self, mask):
             f"sparse_mask(): operands have incompatible sizes; self has size {list(self.shape)} but mask has size "
             f"{list(mask.shape)}"
         )
-    mask = base.coalesced(mask.detach())
     kind, block = layout_of(mask)
     pattern = mask._array.pattern
     if kind is COO:
         return made(pattern, base.pick_op.call(self, pattern, is_sparse(self)))
-    places, _ = parts(mask)
+    places, _ = pattern.coo()
     return in_layout(places, base.pick_op.call(self, places, is_sparse(self)), kind, block)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
 
 
-@method("smm")
-def smm(self, mat):
+@function("smm", method=True)
+def smm(input, mat):
     """The product of a sparse matrix and a dense one, as a sparse tensor.
 
     Args:
-        mat: a matrix.
+        input: a sparse matrix (n, k).
+        mat: a dense matrix (k, m).
 
     Returns:
-        A ``sparse_coo`` tensor.
+        A ``sparse_coo`` tensor (n, m).
+
+    Raises:
+        RuntimeError: the sizes or dtypes do not fit.
 
     Example:
-        >>> gradlib.eye(2).to_sparse().smm(gradlib.ones(2, 1)).to_dense()
+        >>> gradlib.smm(gradlib.eye(2).to_sparse(), gradlib.ones(2, 1)).to_dense()
         tensor([[1.],
                 [1.]])
     """
-    return to_sparse(self @ mat)
+    return to_sparse(input @ mat)
 
 
-@method("sspaddmm")
-def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
-    """``beta * self + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense.
+@function("hspmm")
+def hspmm(mat1, mat2):
+    """The product of a sparse matrix and a dense one, as a sparse tensor whose values are rows.
 
     Args:
-        mat1, mat2: matrices.
+        mat1: a ``sparse_coo`` matrix (n, k).
+        mat2: a dense matrix (k, m).
+
+    Returns:
+        A ``sparse_coo`` tensor (n, m) with one sparse and one dense dimension.
+
+    Raises:
+        RuntimeError: the sizes or dtypes do not fit.
+
+    Example:
+        >>> gradlib.hspmm(gradlib.eye(2).to_sparse(), gradlib.ones(2, 3)).dense_dim()
+        1
+    """
+    return to_sparse(mat1 @ mat2, 1)
+
+
+@function("sspaddmm", method=True)
+def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """``beta * input + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense.
+
+    Args:
+        input: a sparse matrix (n, m).
+        mat1: a sparse matrix (n, k).
+        mat2: a dense matrix (k, m).
         beta, alpha: numbers.
 
     Returns:
         A ``sparse_coo`` tensor.
 
+    Raises:
+        RuntimeError: the sizes or dtypes do not fit.
+
     Example:
         >>> s = gradlib.eye(2).to_sparse()
-        >>> s.sspaddmm(s, gradlib.ones(2, 2)).to_dense()
+        >>> gradlib.sspaddmm(s, s, gradlib.ones(2, 2)).to_dense()
         tensor([[2., 1.],
                 [1., 2.]])
     """
-    return self * beta + to_sparse(mat1 @ mat2) * alpha
+    return input * beta + to_sparse(mat1 @ mat2) * alpha

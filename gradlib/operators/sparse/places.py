@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...op import vmap_texts
 from ...op.declare import REGISTRY
+from ...op.vmap import readable
 from ...tape import errors, sparse
 from ...tape.arrays import kernels_of
+from ...tape.lazy import raw_values
 from ...tape.sizes import wrap_dim
 from ...tape.sparse import COO, Pattern, is_sparse
 from ...tape.tensor import Tensor
 from ..index.index_dim import index_select
+from ..shape.pad import pad
 from . import base
 from .base import as_coo, in_layout, layout_of, made, parts, values_of, wrap
 from .rules import rule
@@ -74,7 +78,8 @@ def selected(self: Tensor, dim: int, index: Tensor) -> Tensor:
     pattern, values = parts(self)
     dim = wrap_dim(dim, self.ndim)
     n, length = pattern.sparse_dim, self.shape[dim]
-    wanted = index._array.reshape(-1)
+    wanted = readable(index, vmap_texts.NO_BATCHES.format("index_select", "the dense tensor"))
+    wanted = raw_values(wanted).reshape(-1)
     shape = tuple([wanted.shape[0] if d == dim else m for d, m in enumerate(self.shape)])
     if dim >= n:
         places = Pattern(COO, shape, pattern.indices, True)
@@ -176,9 +181,11 @@ def _unbind(self: Tensor, dim: int) -> tuple[Tensor, ...]:
 
 @rule("cat")
 def _cat(tensors: Any, dim: int) -> Tensor:
-    if not all([is_sparse(t) for t in tensors]):
+    dense = [i for i, t in enumerate(tensors) if not is_sparse(t)]
+    if dense:
         raise RuntimeError(
-            "Concatenating sparse tensors, but a dense tensor was found: use .to_dense() or .to_sparse()"
+            f"Concatenating sparse tensors, but a dense tensor was found at position {dense[0]}. Use .to_dense() or "
+            ".to_sparse()"
         )
     first = tensors[0]
     dim = wrap_dim(dim, first.ndim)
@@ -193,16 +200,20 @@ def _cat(tensors: Any, dim: int) -> Tensor:
                 f"{places.sparse_dim}) differ in another dimension than {dim}"
             )
     xp = kernels_of(given[0][0].indices)
-    if dim >= n:
-        return NotImplemented
-    total, indices = 0, []
-    for t, (places, _) in zip(tensors, given, strict=True):
+    total, indices, parts_of = 0, [], []
+    length = sum([t.shape[dim] for t in tensors])
+    for t, (places, values) in zip(tensors, given, strict=True):
         shifted = places.indices.copy()
-        shifted[dim] += total
+        if dim < n:
+            shifted[dim] += total
+        else:  # beside it, the values of the others are 0 at these places
+            after = (0, 0) * (first.ndim - 1 - dim)
+            values = pad(values, (*after, total, length - total - t.shape[dim]))
         total += t.shape[dim]
         indices.append(shifted)
-    shape = tuple([total if d == dim else m for d, m in enumerate(first.shape)])
-    values = REGISTRY["cat"].call([values for _, values in given], 0)
+        parts_of.append(values)
+    shape = tuple([length if d == dim else m for d, m in enumerate(first.shape)])
+    values = REGISTRY["cat"].call(parts_of, 0)
     return base.coalesced(made(Pattern(COO, shape, xp.concatenate(indices, axis=1)), values))
 
 

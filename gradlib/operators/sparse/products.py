@@ -78,6 +78,45 @@ def reduced_mm(self: Tensor, mat2: Tensor, reduce: str) -> Tensor:
     return nothing.scatter_reduce(0, to, terms, reduce, include_self=False)
 
 
+@rule("einsum")
+def _einsum(self: Tensor, other: Tensor, a: tuple, b: tuple, out: tuple) -> Any:
+    """A product element by element, summed over what `out` leaves out; sums of products of rows are for ``@``."""
+    if not is_sparse(self) or (is_sparse(other) and len(b) > len(a)):
+        self, other, a, b = other, self, b, a
+    if not set(b) <= set(a) or (is_sparse(other) and len(b) < len(a)):
+        return NotImplemented
+    order = sorted(range(len(b)), key=lambda d: a.index(b[d]))
+    if order != list(range(len(b))):
+        other = other.permute(order)
+    for d, label in enumerate(a):
+        if label not in b:
+            other = other.unsqueeze(d)
+    product = self * other
+    dropped = [d for d, label in enumerate(a) if label not in out]
+    if dropped:
+        product = product.sum(dropped)
+    left = [label for label in a if label in out]
+    return product if tuple(left) == out else product.permute([left.index(x) for x in out])
+
+
+@rule("view_as_real")
+def _view_as_real(self: Tensor) -> Any:
+    """A copy with a dense dimension of real and imaginary parts, of which ``real`` and ``imag`` take one."""
+    if self.layout is not COO:
+        return NotImplemented
+    pattern, values = parts(self)
+    places = Pattern(COO, (*pattern.shape, 2), pattern.indices, True)
+    return base.made(places, REGISTRY["view_as_real"].call(values).clone())
+
+
+@rule("fill")
+def _fill(self: Tensor, value: Any) -> Any:
+    """The values that a compressed matrix has; nobody says which places a COO tensor should have."""
+    if self.layout is COO or isinstance(value, Tensor):
+        return NotImplemented
+    return with_values(self, lambda values: REGISTRY["fill"].call(values, value))
+
+
 @rule("round")
 def _round(self: Tensor, decimals: int) -> Tensor:
     return with_values(self, lambda values: REGISTRY["round"].call(values, decimals))

@@ -9,6 +9,7 @@ refused there, with its name and ``.to_dense()``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -192,13 +193,28 @@ def intersection(xp: Any, one: Pattern, two: Pattern) -> tuple[Pattern, Any, Any
     return Pattern(COO, one.shape, one.indices[:, first], True), first, at[first]
 
 
-@rule("div")
-def _div(self: Any, other: Any) -> Any:
+def _refuse_divisor(self: Any, other: Any) -> None:
     if not is_sparse(self) or not _is_number(other):
         raise RuntimeError(
-            "Sparse division requires a scalar or zero-dim dense tensor divisor: use .to_dense() for others"
+            f"Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{list(getattr(other, 'shape', ()))} for divisor): use .to_dense() for others"
         )
+
+
+@rule("div")
+def _div(self: Any, other: Any) -> Any:
+    _refuse_divisor(self, other)
     return with_values(self, lambda values: values / other, True)
+
+
+def _rounded_quotient(name: str, self: Any, other: Any) -> Tensor:
+    _refuse_divisor(self, other)
+    return with_values(self, lambda values: REGISTRY[name].call(values, other))
+
+
+rule("floor_divide")(partial(_rounded_quotient, "floor_divide"))
+rule("trunc_divide")(partial(_rounded_quotient, "trunc_divide"))
+rule("floor_quotient")(partial(_rounded_quotient, "floor_quotient"))
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -226,7 +242,7 @@ def _matrix(name: str, tensor: Tensor) -> tuple[Pattern, Tensor]:
     return pattern, values
 
 
-@rule("mm", "matmul")
+@rule("mm")
 def mm(self: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices of which one or both are sparse: sparse if both are."""
     if self.ndim != 2 or mat2.ndim != 2:
@@ -264,6 +280,17 @@ def _mv(self: Tensor, vec: Tensor) -> Tensor:
     return NotImplemented if is_sparse(vec) else mm(self, vec.unsqueeze(1)).squeeze(1)
 
 
+@rule("matmul")
+def _matmul(self: Tensor, other: Tensor) -> Tensor:
+    """Of matrices, or of a sparse one and a vector, or vectors: those of a dense batch are the rows of one matrix."""
+    if is_sparse(self):
+        return _mv(self, other) if self.ndim == 2 and other.ndim == 1 else mm(self, other)
+    if other.ndim != 2:
+        return NotImplemented
+    rows = self.reshape(math.prod(self.shape[:-1]), self.shape[-1])
+    return mm(rows, other).reshape(*self.shape[:-1], other.shape[1])
+
+
 @rule("addmm")
 def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * self + alpha * (mat1 @ mat2)`` where a matrix is sparse."""
@@ -290,7 +317,7 @@ def _addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> Any
 
 @rule("linear")
 def _linear(input: Tensor, weight: Tensor, bias: Any) -> Any:
-    if input.ndim != 2:
+    if is_sparse(input) and input.ndim != 2:
         return NotImplemented
     out = input @ weight.t()
     return out if bias is None else out + bias
@@ -353,6 +380,9 @@ def _groups(pattern: Pattern, dim: int) -> tuple[Any, int]:
 
 def softmax(self: Tensor, dim: int, log: bool = False) -> Tensor:
     """softmax along a dimension over the values that are there: what is not there counts as -inf."""
+    if not self.dtype.is_floating_point:
+        name = self.dtype.scalar_type
+        raise NotImplementedError(f"\"softmax\" not implemented for '{name}'")
     kind, block = layout_of(self)
     pattern, values = parts(self)
     dim = wrap_dim(dim, self.ndim)
