@@ -44,19 +44,23 @@ def nvml(monkeypatch, cuda):
     return nvml
 
 
-def profiled(seconds=0.0):
+def profiled(until=lambda: True):
     x = gradlib.ones(100, device="cuda")
     with profiler.profile(use_device="cuda") as prof:
         x * 2
-        time.sleep(seconds)
+        while not until():
+            time.sleep(0.001)
     return prof
 
 
 # rows: DEV-25
 def test_samples(nvml, monkeypatch):
-    monkeypatch.setattr(_throttling, "INTERVAL", 0.01)
+    rounds, sample = [], _throttling.Sampler._sample
     monkeypatch.setattr(_throttling.Sampler.__init__, "__defaults__", (0.01,))
-    samples = profiled(0.05).function_events._samples
+    monkeypatch.setattr(
+        _throttling.Sampler, "_sample", lambda self: (sample(self), rounds.append(1))
+    )
+    samples = profiled(lambda: len(rounds) > 1).function_events._samples
     assert len(samples) >= 6  # two devices: at the beginning, at the end, and between
     first, second = samples[:2]
     assert first[1:] == (0, 1980, 3201, 650.0, 61, 97, ())
@@ -66,7 +70,9 @@ def test_samples(nvml, monkeypatch):
 
 
 # rows: DEV-25
-def test_throttled_measurements_are_marked(nvml, tmp_path):
+def test_throttled_measurements_are_marked(nvml, tmp_path, monkeypatch):
+    # at the beginning and at the end, however long that takes
+    monkeypatch.setattr(_throttling.Sampler.__init__, "__defaults__", (3600.0,))
     prof = profiled()
     text = prof.key_averages().table()
     assert "The clocks of cuda:1 were lowered in 2 of 4 samples (power cap, thermal limit)" in text

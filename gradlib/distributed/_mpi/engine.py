@@ -24,7 +24,7 @@ from .._backend import Backend, Pending
 from .._errors import DistBackendError
 from .._tcp_store import TCPStore
 from .._wire import TOKEN
-from .loading import library, note_failure, note_job
+from .loading import forget_job, library, note_failure, note_job
 from .reductions import HALVES, WORDS, combine, ops, types
 
 __all__ = ["Mpi"]
@@ -329,6 +329,7 @@ class Mpi(Backend):
     def close(self) -> None:
         if self._dead is None and not self.mpi.Is_finalized():
             self._dead = "the process group was destroyed"
+            forget_job(self.store)
             self._check.Free()
             self.comm.Free()
 

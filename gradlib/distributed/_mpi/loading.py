@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-__all__ = ["library", "note_failure", "note_job"]
+__all__ = ["forget_job", "library", "note_failure", "note_job"]
 
 GRACE = 10.0  # seconds that the other ranks have to raise before mpiexec is told to end them
 
@@ -78,31 +78,39 @@ def note_failure() -> None:
 
 
 def note_job(store: Any, rank: int, size: int) -> None:
-    """The store that all processes of MPI have in common, and which of them this one is."""
+    """A store that all processes of MPI have in common, and which of them this one is; the first one counts."""
     global _job
-    _job = store, rank, size
+    _job = _job or (store, rank, size)
+
+
+def forget_job(store: Any) -> None:
+    """This store is used no more: the group was destroyed."""
+    global _job
+    if _job is not None and _job[0] is store:
+        _job = None
 
 
 def _leave() -> None:
     """At the end of the process: MPI's own end waits for all ranks, which do not come after a failure."""
     MPI = library()
-    if MPI.Is_finalized() or not (_failed or getattr(sys, "last_value", None) is not None):
+    if MPI.Is_finalized() or MPI.COMM_WORLD.Get_size() == 1:
         return
-    if MPI.COMM_WORLD.Get_size() > 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        _wait_for_others()
-        MPI.COMM_WORLD.Abort(1)
-
-
-def _wait_for_others() -> None:
-    """Let the others read what went wrong here, and say so: until all are at their end, some seconds at most."""
-    begun = time.monotonic()
-    try:
-        if _job is None:
-            raise RuntimeError("no group of all processes was made")
+    failed = _failed or getattr(sys, "last_value", None) is not None
+    begun, sure = time.monotonic(), False
+    if _job is not None:
         store, rank, size = _job
-        store.set(f"mpi/ends/{rank}", "")
-        store.wait([f"mpi/ends/{r}" for r in range(size)], timedelta(seconds=GRACE))
-    except Exception:  # not all came, or the store is gone: nobody can say that they have ended
-        time.sleep(max(0.0, begun + GRACE - time.monotonic()))
+        try:
+            store.set_timeout(timedelta(seconds=GRACE))
+            store.set(f"mpi/ends/{rank}", "")
+            if failed:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                # the others read what went wrong here, and say so
+                store.wait([f"mpi/ends/{r}" for r in range(size)])
+            sure = True
+        except Exception:  # not all came, or the store is gone
+            pass
+    if failed:
+        if not sure:
+            time.sleep(max(0.0, begun + GRACE - time.monotonic()))
+        MPI.COMM_WORLD.Abort(1)
