@@ -83,6 +83,8 @@ def tangent_size(shape, tangent) -> str:
 def tensor_type(tensor) -> str:
     """The name of its type in PyTorch: ``torch.FloatTensor``, ``torch.cuda.FloatTensor``."""
     place = "" if tensor.is_cpu else tensor.device.type + "."
+    if tensor.is_sparse:
+        place += "sparse."
     return f"torch.{place}{tensor.dtype.tensor_type}"
 
 
