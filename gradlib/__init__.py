@@ -118,9 +118,9 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 
 _SUBPACKAGES = frozenset(
     (
-        "_C __config__ _dynamo _inductor _jit_internal _library _utils accelerator amp backends compat compiler cpu "
-        "cuda distributed distributions export fft func futures fx hub jit library linalg mps mtia multiprocessing nn "
-        "onnx ops optim overrides profiler quasirandom random return_types safetensors serialization signal sparse "
+        "_C _VF __config__ _dynamo _inductor _jit_internal _library _utils accelerator amp backends compat compiler "
+        "cpu cuda distributed distributions export fft func futures fx hub jit library linalg mps mtia multiprocessing "
+        "nn onnx ops optim overrides profiler quasirandom random return_types safetensors serialization signal sparse "
         "special storage testing types utils version xpu"
     ).split()
 )
@@ -143,12 +143,14 @@ _CHECKS = (
 _COMPOSITES = (
     "_aminmax _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short _dim_arange "
     "_euclidean_dist _has_compatible_shallow_copy_type _int_mm _is_all_true _is_any_true _log_softmax _softmax _stack "
-    "_unique _unique2 _weight_norm cond frobenius_norm norm_except_dim nuclear_norm segment_reduce while_loop"
+    "_unique _unique2 _weight_norm cond dsmm frobenius_norm hsmm hspmm norm_except_dim nuclear_norm saddmm "
+    "segment_reduce smm spmm sspaddmm while_loop"
 )
 _DTYPES = (
     "bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6 int7 qint32 "
     "qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7"
 )
+_RECURRENT = "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell"
 # what lower floors use of modules that are imported on first use
 _later("gradlib.serialization", "copy_memory", "deepcopy_tensor", "reduce_tensor")
 _later("gradlib.storage", "_warn_typed_storage_removal", *_STORAGES.split())
@@ -172,6 +174,11 @@ _LAZY = {  # names that are imported when they are first asked for: name -> modu
     "get_float32_matmul_precision": "devices.cuda.precision",
     "set_float32_matmul_precision": "devices.cuda.precision",
     **dict.fromkeys(_AUTOCAST.split(), "amp.autocast_mode"),
+    **dict.fromkeys(_RECURRENT.split(), "_VF"),
+    "GradScaler": "amp.grad_scaler",
+    "fork": "jit",
+    "set_anomaly_enabled": "autograd.anomaly_mode",
+    "wait": "jit",
 }
 
 

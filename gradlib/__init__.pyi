@@ -74,6 +74,7 @@ from .storage import DoubleStorage as DoubleStorage
 DoubleTensor: type[Tensor]
 from .storage import FloatStorage as FloatStorage
 FloatTensor: type[Tensor]
+from .amp.grad_scaler import GradScaler as GradScaler
 from .storage import HalfStorage as HalfStorage
 HalfTensor: type[Tensor]
 from .storage import IntStorage as IntStorage
@@ -120,6 +121,7 @@ contiguous_format: _memory_format
 from .tape.generator import default_generator as default_generator
 from .tape.device import device as device
 double: _dtype
+from ._composites import dsmm as dsmm
 from .tape.dtypes import dtype as dtype
 e: _b.float
 from .autograd.grad_mode import enable_grad as enable_grad
@@ -135,6 +137,7 @@ float8_e4m3fnuz: _dtype
 float8_e5m2: _dtype
 float8_e5m2fnuz: _dtype
 float8_e8m0fnu: _dtype
+from .jit._async import fork as fork
 from ._composites import frobenius_norm as frobenius_norm
 from .amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
@@ -147,7 +150,10 @@ from .devices.cuda.precision import get_float32_matmul_precision as get_float32_
 from .tape.settings import get_num_interop_threads as get_num_interop_threads
 from .tape.settings import get_num_threads as get_num_threads
 from .random import get_rng_state as get_rng_state
+from ._VF import gru as gru
+from ._VF import gru_cell as gru_cell
 half: _dtype
+from ._composites import hsmm as hsmm
 from .tape.dtypes import iinfo as iinfo
 inf: _b.float
 from .autograd.grad_mode import inference_mode as inference_mode
@@ -180,6 +186,8 @@ from .tape.layout import layout as layout
 legacy_contiguous_format: _memory_format
 from .serialization._loading import load as load
 long: _dtype
+from ._VF import lstm as lstm
+from ._VF import lstm_cell as lstm_cell
 from .random import manual_seed as manual_seed
 from .tape.layout import memory_format as memory_format
 nan: _b.float
@@ -196,9 +204,15 @@ qint8: _dtype
 quint2x4: _dtype
 quint4x2: _dtype
 quint8: _dtype
+from ._VF import rnn_relu as rnn_relu
+from ._VF import rnn_relu_cell as rnn_relu_cell
+from ._VF import rnn_tanh as rnn_tanh
+from ._VF import rnn_tanh_cell as rnn_tanh_cell
+from ._composites import saddmm as saddmm
 from .serialization._saving import save as save
 from .random import seed as seed
 from ._composites import segment_reduce as segment_reduce
+from .autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
 from .amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
@@ -222,6 +236,7 @@ sparse_bsr: _layout
 sparse_coo: _layout
 sparse_csc: _layout
 sparse_csr: _layout
+from ._composites import spmm as spmm
 strided: _layout
 from ._checks import sym_float as sym_float
 from ._checks import sym_int as sym_int
@@ -244,6 +259,7 @@ uint7: _dtype
 uint8: _dtype
 from .tape.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from .func._vmap import vmap as vmap
+from .jit._async import wait as wait
 from ._composites import while_loop as while_loop
 __version__: _b.str
 

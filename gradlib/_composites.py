@@ -91,6 +91,92 @@ _IDENTITY = {
 _NAMES = {"amax": "max", "amin": "min"}
 
 
+# -- products with sparse matrices, under old names --------------------------------------------------------------------
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """``mm``, under an old name: the product of a sparse matrix and a dense one.
+
+    Args:
+        input: a matrix, sparse or dense.
+        mat2: a dense one.
+
+    Example:
+        >>> gradlib.spmm(gradlib.eye(2).to_sparse(), gradlib.ones(2, 1))
+        tensor([[1.],
+                [1.]])
+    """
+    return ops.mm(input, mat2)
+
+
+dsmm = spmm
+
+
+def smm(input: Tensor, mat: Tensor) -> Tensor:
+    """The product of a sparse matrix and a dense one, as a sparse tensor: ``input.smm(mat)``.
+
+    Args:
+        input: a ``sparse_coo`` matrix.
+        mat: a dense one.
+
+    Raises:
+        RuntimeError: `input` is dense.
+
+    Example:
+        >>> gradlib.smm(gradlib.eye(2).to_sparse(), gradlib.ones(2, 1)).layout
+        torch.sparse_coo
+    """
+    if not input.is_sparse:
+        raise RuntimeError("smm: expected 'input' to be a sparse tensor, but got a dense one")
+    return input.smm(mat)
+
+
+def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """The product of a sparse matrix and a dense one, as a sparse tensor of dense rows.
+
+    Args:
+        mat1: a ``sparse_coo`` matrix.
+        mat2: a dense one.
+
+    Raises:
+        RuntimeError: `mat1` is dense.
+
+    Example:
+        >>> gradlib.hspmm(gradlib.eye(2).to_sparse(), gradlib.ones(2, 1)).dense_dim()
+        1
+    """
+    if not mat1.is_sparse:
+        raise RuntimeError("hspmm: expected 'mat1' to be a sparse tensor, but got a dense one")
+    return (mat1 @ mat2).to_sparse(1)
+
+
+hsmm = hspmm
+
+
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)`` as a sparse tensor: ``input.sspaddmm(mat1, mat2)``.
+
+    Args:
+        input, mat1: ``sparse_coo`` matrices.
+        mat2: a dense one.
+        beta, alpha: numbers.
+
+    Raises:
+        RuntimeError: `input` is dense.
+
+    Example:
+        >>> s = gradlib.eye(2).to_sparse()
+        >>> gradlib.sspaddmm(s, s, gradlib.ones(2, 2)).layout
+        torch.sparse_coo
+    """
+    if not input.is_sparse:
+        raise RuntimeError("sspaddmm: expected 'input' to be a sparse tensor, but got a dense one")
+    return input.sspaddmm(mat1, mat2, beta=beta, alpha=alpha)
+
+
+saddmm = sspaddmm
+
+
 def segment_reduce(
     data: Tensor,
     reduce: str,

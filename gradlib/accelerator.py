@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import cuda
+from . import cuda, version
 from ._refused import refuse
 from .cuda import current_device as current_device_index
 from .cuda import (
@@ -25,6 +25,8 @@ from .cuda import device as device_index
 from .cuda import mem_get_info as get_memory_info
 from .cuda import set_device as set_device_index
 from .tape.device import device
+
+current_device_idx, set_device_idx = current_device_index, set_device_index  # their older names
 
 __all__ = [
     "current_accelerator",
@@ -49,10 +51,14 @@ __getattr__ = refuse(__name__)
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """``device("cuda")``, without an index; None where there is none and `check_available` asks.
+    """``device("cuda")``, without an index; None where CuPy is not installed: PyTorch's without CUDA has none, either.
+
+    Args:
+        check_available: whether it is None, too, where CuPy is installed but finds no device.
 
     Example:
-        >>> current_accelerator()
-        device(type='cuda')
+        >>> gradlib.accelerator.current_accelerator() in (None, gradlib.device("cuda"))
+        True
     """
-    return None if check_available and not cuda.is_available() else device("cuda")
+    there = cuda.is_available() or (not check_available and version.cuda is not None)
+    return device("cuda") if there else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings as _warnings
 from typing import Any
 
 import numpy as np
 
 from ._refused import refuse
 from .op.expose import overridable as _overridable
+from .operators.create.data import TypedTensor as _TypedTensor
 from .operators.create.data import as_tensor as _as_tensor
 from .operators.linalg.matmul import mm as _mm
 from .operators.sparse import base as _base
@@ -15,8 +17,10 @@ from .operators.sparse import methods as _methods
 from .operators.sparse import products as _products
 from .operators.sparse import rules as _rules
 from .operators.sparse.make import sparse_coo_tensor as _sparse_coo_tensor
+from .tape import dtypes as _dtypes
 from .tape.arrays import kernels_of as _kernels_of
 from .tape.dtypes import dtype as _dtype
+from .tape.dtypes import int64 as _int64
 from .tape.layout import layout as _layout
 from .tape.sparse import COO as _COO
 from .tape.sparse import is_sparse as _is_sparse
@@ -338,3 +342,60 @@ def as_sparse_gradcheck(gradcheck: Any) -> Any:
 
 
 _overridable(globals())
+
+
+# -- the old names of sparse tensors of one dtype ----------------------------------------------------------------------
+
+
+class _Typed(_TypedTensor):
+    """Class of these names: calling one makes a sparse tensor, ``isinstance`` asks for layout and dtype."""
+
+    def __call__(self, *args: Any, device: Any = None) -> Tensor:
+        _warnings.warn(
+            "torch.sparse.SparseTensor(indices, values, shape, *, device=) is deprecated.  Please use "
+            "torch.sparse_coo_tensor(indices, values, shape, dtype=, device=).",
+            stacklevel=2,
+        )
+        if len(args) in (2, 3) and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
+            if args[0].dtype is not _int64:
+                kind = args[0].dtype.scalar_type
+                raise RuntimeError(f"expected scalar type Long but found {kind}")
+            return _sparse_coo_tensor(*args, device=device)
+        size = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+        if not all(isinstance(n, int) for n in size):
+            got = ", ".join(type(a).__name__ for a in args)
+            raise TypeError(
+                f"new() received an invalid combination of arguments - got ({got}): a {self.__name__} is made of "
+                "indices, values and perhaps a size, or of a size alone"
+            )
+        return _sparse_coo_tensor(tuple(size) or (0,), dtype=self.dtype, device=device)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.is_sparse and instance.dtype is self.dtype
+
+
+def _typed(kind: _dtype) -> Any:
+    text = f"""Sparse tensors of dtype {kind.name}: the old form of ``sparse_coo_tensor``, which warns.
+
+``isinstance(x, gradlib.sparse.{kind.tensor_type})`` asks for layout and dtype of a tensor.
+
+Args:
+    args: indices (dimensions, n) of int64, values and perhaps a size; or a size alone.
+
+Raises:
+    TypeError: other arguments.
+    RuntimeError: the indices are not of int64, or a place lies outside.
+
+Example:
+    >>> isinstance(gradlib.eye(2).to_sparse(), gradlib.sparse.{kind.tensor_type})
+    {kind.name == "float32"}
+"""
+    return _Typed(
+        kind.tensor_type, (), {"dtype": kind, "__module__": "gradlib.sparse", "__doc__": text}
+    )
+
+
+HalfTensor, BFloat16Tensor = _typed(_dtypes.float16), _typed(_dtypes.bfloat16)
+FloatTensor, DoubleTensor = _typed(_dtypes.float32), _typed(_dtypes.float64)
+ByteTensor, CharTensor, ShortTensor = map(_typed, (_dtypes.uint8, _dtypes.int8, _dtypes.int16))
+IntTensor, LongTensor = _typed(_dtypes.int32), _typed(_int64)

@@ -29,8 +29,8 @@ FLOORS = (
     "profiler serialization storage",
     "autograd func ops overrides backends",
     "_capture nn optim amp utils cuda linalg fft sparse special signal random testing quasirandom accelerator compiler"
-    " safetensors collect_env _C _checks _composites _dtypes _foreach _no_device _utils distributed cpu futures hub mps"
-    " mtia multiprocessing types xpu __config__ distributions",
+    " safetensors collect_env _C _VF _checks _composites _dtypes _foreach _no_device _utils distributed cpu futures hub"
+    " mps mtia multiprocessing types xpu __config__ distributions",
     "gradlib",  # what `import gradlib` gives
     # gradlib as `torch`
     "compat _absent_names _placeholders _torch_version fx jit _jit_internal export onnx library _library _dynamo"

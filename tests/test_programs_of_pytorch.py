@@ -92,3 +92,11 @@ def test_dlpack():
 def test_out_of_memory_error():
     assert issubclass(torch.OutOfMemoryError, RuntimeError)
     assert torch.OutOfMemoryError is torch.cuda.OutOfMemoryError
+
+
+def test_no_accelerator_without_its_packages(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None, raising=False)
+    assert torch.accelerator.current_accelerator() is None
+    monkeypatch.setattr(torch.version, "cuda", "13.0", raising=False)
+    assert torch.accelerator.current_accelerator() == torch.device("cuda")

@@ -225,8 +225,6 @@ def _as_array(trace: Trace, number: Any, array: Any) -> Any:
     return trace.draft.number(number, array.dtype)
 
 
-
-
 def out_of(ufunc: Any) -> str:
     """How the array that a ufunc writes into is given to it: by its place, which is quicker, or by name."""
     return OUT if ufunc.nin == 1 or ufunc in _BY_PLACE else f"out={OUT}"

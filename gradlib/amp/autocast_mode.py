@@ -352,7 +352,7 @@ class autocast(contextlib.ContextDecorator):
         if self.device == "cuda":
             if not cuda.is_available():
                 warnings.warn(
-                    "User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                    "CUDA is not available or torch_xla is imported. Disabling autocast.",
                     stacklevel=3,
                 )
                 return False

@@ -25,6 +25,22 @@ def is_anomaly_check_nan_enabled() -> bool:
     return state.check_nan
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly detection on or off in this thread, from now on.
+
+    Args:
+        enabled: whether it is on; see `detect_anomaly`.
+        check_nan: raise RuntimeError when a backward function returns nan.
+
+    Example:
+        >>> gradlib.set_anomaly_enabled(False)
+        >>> gradlib.is_anomaly_enabled()
+        False
+    """
+    set_flag(ANOMALY, bool(enabled))
+    state.check_nan = bool(check_nan)
+
+
 class set_detect_anomaly:
     """Switch anomaly detection on or off: as a function from now on, as a context manager for its block.
 
@@ -40,15 +56,13 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.prev, self.prev_check_nan = is_anomaly_enabled(), state.check_nan
-        set_flag(ANOMALY, bool(mode))
-        state.check_nan = bool(check_nan)
+        set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *args: Any) -> None:
-        set_flag(ANOMALY, self.prev)
-        state.check_nan = self.prev_check_nan
+        set_anomaly_enabled(self.prev, self.prev_check_nan)
 
 
 class detect_anomaly:
@@ -83,9 +97,7 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        set_flag(ANOMALY, True)
-        state.check_nan = bool(self.check_nan)
+        set_anomaly_enabled(True, self.check_nan)
 
     def __exit__(self, *args: Any) -> None:
-        set_flag(ANOMALY, self.prev)
-        state.check_nan = self.prev_check_nan
+        set_anomaly_enabled(self.prev, self.prev_check_nan)

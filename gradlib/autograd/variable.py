@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..operators.create.filled import empty
@@ -22,6 +23,7 @@ class Variable(metaclass=_VariableMeta):
     Args:
         data: Tensor; None is an empty one.
         requires_grad: of the result.
+        volatile: without effect since PyTorch 0.4, and warned of.
 
     Raises:
         TypeError: `data` is no tensor.
@@ -37,8 +39,14 @@ class Variable(metaclass=_VariableMeta):
 
         queue_callback = staticmethod(engine.queue_callback)
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False):
-
+    def __new__(
+        cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False
+    ):
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
+                stacklevel=2,
+            )
         tensor = empty(0) if data is None else data
         if not isinstance(tensor, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")

@@ -14,14 +14,28 @@ class _OnDevice(TypedTensor):
     """Class of these names: calling one makes a tensor, ``isinstance`` asks for dtype and device."""
 
     def __call__(self, *args: Any, device: Any = None) -> Tensor:
+        kind = self._on_device()
+        return super().__call__(*args, device=kind if device is None else device)
+
+    def _on_device(self) -> str:
+        """The kind of device that has these tensors.
+
+        Raises:
+            TypeError: there is none.
+        """
         if not is_available():
             raise TypeError(
                 f"type torch.cuda.{self.__name__} not available: there is no CUDA device"
             )
-        return super().__call__(*args, device="cuda" if device is None else device)
+        return "cuda"
 
     def __instancecheck__(self, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is self.dtype and instance.is_cuda
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype is self.dtype
+            and instance.is_cuda
+            and not instance.is_sparse
+        )
 
 
 def _make(kind: dtypes.dtype) -> Any:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
+
 from .._refused import refuse as _refuse
 from ..op.expose import PUBLIC
 from ..op.expose import overridable as _overridable
@@ -93,7 +95,13 @@ from ..operators.nn.margin_loss import (
     triplet_margin_with_distance_loss,
 )
 from ..operators.nn.max_unpool import max_unpool1d, max_unpool2d, max_unpool3d
-from ..operators.nn.multihead import bilinear, gumbel_softmax, multi_head_attention_forward
+from ..operators.nn.multihead import (
+    _canonical_mask,
+    _none_or_dtype,
+    bilinear,
+    gumbel_softmax,
+    multi_head_attention_forward,
+)
 from ..operators.nn.normalization import group_norm, instance_norm, local_response_norm, normalize
 from ..operators.nn.pool import (
     max_pool1d,
@@ -136,7 +144,14 @@ from ..ops.aten import PLACES as _PLACES
 from ..tape import override as _override
 from ._linear_cross_entropy import linear_cross_entropy
 
-__getattr__ = _refuse(__name__)
+_absent = _refuse(__name__)
+
+
+def __getattr__(name):
+    """What copies of PyTorch's layers find here, too: the questions of ``gradlib.overrides``."""
+    if name.endswith("torch_function") or name.startswith("has_torch_function"):
+        return getattr(_import_module("gradlib.overrides"), name)
+    return _absent(name)
 
 
 def linear(input, weight, bias=None, *, out=None):

@@ -29,8 +29,8 @@
 - **leaves_device**: the result may lie on another device than the arguments.
 - **dependent**: the arguments that gradients count as functions of although their formulas may be constant.
 - **promote**: "same" (cast arguments to their common type), "float" (and integers to the default float),
-  "number" (and bool to int64), "none" (refuse mixed types), or "free" (arguments are of
-  different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
+  "number" (and bool to int64), "none" (refuse mixed types; **mixed**: ``mixed(*args)`` gives PyTorch's text for it),
+  or "free" (arguments are of different kinds); those named in **fixed** (a condition, a mask) keep their dtype.
 - **dynamic**: whether the shape of the result depends on values, or the name of the argument whose values decide.
 - **wide_numbers**: numbers (and 0-dim tensors of wider dtypes) beside half types take part in float32, so that one that
   a half type cannot hold gives the right result.
@@ -127,6 +127,7 @@ class Op:
         dependent: str = "",
         numbers: str = "",
         check: Callable | None = None,
+        mixed: Callable | None = None,
         row_major: bool = False,
         wide_numbers: bool = False,
         by_place: bool = False,
@@ -180,6 +181,7 @@ class Op:
         self.dependent = tuple(dependent.split())  # see op/dependence.py
         self.numbers = numbers or ("none" if elementwise and len(self.tensors) == 1 else "any")
         self.check, self.row_major, self.by_place = check, row_major, by_place
+        self.mixed = mixed
         self.wide_numbers = wide_numbers
         self.dynamic, self.overlapping, self.sharing = dynamic, overlapping, sharing
         self.pieces = pieces

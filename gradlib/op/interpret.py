@@ -222,10 +222,11 @@ def prepare(op, args: tuple) -> tuple:
         first = tensors[0]._array.dtype
         for t in tensors[1:]:
             if t._array.dtype != first:
-                raise RuntimeError(
+                text = (
                     f"{op.public}: expected all tensors to have the same dtype, but got: {tensors[0].dtype} and "
                     f"{t.dtype}"
                 )
+                raise RuntimeError(op.mixed(*args) if op.mixed is not None else text)
     return args
 
 

@@ -132,6 +132,42 @@ def cell_of(mode: str, bias: bool, weights: list[Any]) -> Cell:
     return SimpleCell(tanh if mode == "RNN_TANH" else relu, *main)
 
 
+def in_layers(
+    cells: list[Cell],
+    x: Tensor,
+    sizes: list[int],
+    states: States,
+    bidirectional: bool,
+    dropout: float,
+) -> tuple[Tensor, States]:
+    """Run layers of cells over a sequence.
+
+    Args:
+        cells: of each layer, and in it of each direction.
+        x: as in `over_time`, like `sizes`.
+        states: [len(cells), N, hidden] each.
+        bidirectional: whether a layer has a way back.
+        dropout: the probability of dropping a result between layers.
+
+    Returns:
+        (output, states): as of `over_time` for the last layer; the last states of all cells.
+    """
+    directions = 2 if bidirectional else 1
+    first = [s.unbind(0) for s in states]
+    last: list[list[Tensor]] = [[] for _ in states]
+    for i in range(0, len(cells), directions):
+        outputs = []
+        for j, cell in enumerate(cells[i : i + directions]):
+            out, end = over_time(cell, x, sizes, tuple(s[i + j] for s in first), reverse=j == 1)
+            outputs.append(out)
+            for kept, final in zip(last, end):
+                kept.append(final)
+        x = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+        if dropout > 0 and i + directions < len(cells):
+            x = F.dropout(x, dropout, True)
+    return x, tuple(ops.stack(kept) for kept in last)
+
+
 def over_time(
     cell: Cell, x: Tensor, sizes: list[int], states: States, reverse: bool
 ) -> tuple[Tensor, States]:

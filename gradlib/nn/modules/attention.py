@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...operators import public as ops
-from ...tape import dtypes
 from ...tape.tensor import Tensor
 from .. import functional as F
 from ..init import constant_, xavier_normal_, xavier_uniform_
@@ -142,8 +141,14 @@ class MultiheadAttention(Module):
             num_heads, L, S], or None.
         """
         batched = query.dim() == 3
-        key_padding_mask = _float_mask(key_padding_mask, query)
-        attn_mask = _float_mask(attn_mask, query) if attn_mask is not None else None
+        key_padding_mask = F._canonical_mask(
+            key_padding_mask,
+            "key_padding_mask",
+            F._none_or_dtype(attn_mask),
+            "attn_mask",
+            query.dtype,
+        )
+        attn_mask = F._canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         if self.batch_first and batched:
             same_key, same_value = key is query, value is key
             query = query.transpose(1, 0)
@@ -182,11 +187,3 @@ class MultiheadAttention(Module):
         if self.batch_first and batched:
             output = output.transpose(1, 0)
         return output, weights
-
-
-def _float_mask(mask: Tensor | None, like: Tensor) -> Tensor | None:
-    """A boolean mask as numbers to add: -inf where it is True."""
-    if mask is None or mask.dtype != dtypes.bool_:
-        return mask
-    zeros = ops.zeros_like(mask, dtype=like.dtype)
-    return zeros.masked_fill_(mask, float("-inf"))

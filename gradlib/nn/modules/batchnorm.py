@@ -336,3 +336,24 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return out
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let batch norms use the statistics of their batch alone: running ones are written in place, which `vmap` refuses.
+
+    Args:
+        root: the module that is changed, with all modules in it.
+
+    Returns:
+        `root`.
+
+    Example:
+        >>> net = gradlib.func.replace_all_batch_norm_modules_(nn.BatchNorm1d(2))
+        >>> net.running_mean is None, net.track_running_stats
+        (True, False)
+    """
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

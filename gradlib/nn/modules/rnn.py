@@ -11,7 +11,6 @@ from ...amp.autocast_mode import lowered
 from ...operators import public as ops
 from ...tape import modes
 from ...tape.tensor import Tensor
-from .. import functional as F
 from .. import init
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
@@ -240,25 +239,9 @@ class RNNBase(Module):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         if modes.state.bits & modes.AUTOCAST:
             x, states = self._autocast(x, states)
-        directions = 2 if self.bidirectional else 1
-        first = [s.unbind(0) for s in states]
-        last: list[list[Tensor]] = [[] for _ in states]
-        weights = self.all_weights
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                i = layer * directions + direction
-                cell = recurrence.cell_of(self.mode, self.bias, weights[i])
-                out, end = recurrence.over_time(
-                    cell, x, sizes, tuple(s[i] for s in first), reverse=direction == 1
-                )
-                outputs.append(out)
-                for kept, state in zip(last, end):
-                    kept.append(state)
-            x = outputs[0] if directions == 1 else ops.cat(outputs, -1)
-            if self.dropout > 0 and layer < self.num_layers - 1:
-                x = F.dropout(x, self.dropout, self.training)
-        return x, tuple(ops.stack(kept) for kept in last)
+        cells = [recurrence.cell_of(self.mode, self.bias, w) for w in self.all_weights]
+        dropout = self.dropout if self.training else 0.0
+        return recurrence.in_layers(cells, x, sizes, states, self.bidirectional, dropout)
 
 
 def _check_settings(

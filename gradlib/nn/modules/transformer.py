@@ -10,7 +10,7 @@ from ...operators import public as ops
 from ...tape.tensor import Tensor
 from .. import functional as F
 from ..init import xavier_uniform_
-from .attention import MultiheadAttention, _float_mask
+from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
@@ -251,8 +251,10 @@ class TransformerEncoder(Module):
         is_causal: bool | None = None,
     ) -> Tensor:
         """src and masks: as in `TransformerEncoderLayer` -> the shape of `src`."""
-        src_key_padding_mask = _float_mask(src_key_padding_mask, src)
-        mask = _float_mask(mask, src)
+        src_key_padding_mask = F._canonical_mask(
+            src_key_padding_mask, "src_key_padding_mask", F._none_or_dtype(mask), "mask", src.dtype
+        )
+        mask = F._canonical_mask(mask, "mask", None, "", src.dtype, False)
         causal = _detect_is_causal_mask(mask, is_causal)
         for layer in self.layers:
             src = layer(
@@ -404,8 +406,14 @@ class TransformerEncoderLayer(_Layer):
             src_key_padding_mask: [N, S] or [S]; True marks what to ignore.
             is_causal: says that src_mask is the causal mask.
         """
-        src_key_padding_mask = _float_mask(src_key_padding_mask, src)
-        src_mask = _float_mask(src_mask, src)
+        src_key_padding_mask = F._canonical_mask(
+            src_key_padding_mask,
+            "src_key_padding_mask",
+            F._none_or_dtype(src_mask),
+            "src_mask",
+            src.dtype,
+        )
+        src_mask = F._canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
 
         def attend(x: Tensor) -> Tensor:
             return self._attend(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal)

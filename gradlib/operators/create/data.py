@@ -403,7 +403,16 @@ class TypedTensor(type):
         return _legacy(args, cls.dtype, device)
 
     def __instancecheck__(cls, instance) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.is_cpu
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype is cls.dtype
+            and instance.is_cpu
+            and not instance.is_sparse
+        )
+
+    def _on_device(cls) -> str:
+        """The kind of device that has these tensors."""
+        return "cpu"
 
 
 for _kind in dtypes.ALL:

@@ -260,7 +260,11 @@ def type_(self, dtype=None, non_blocking=False):
         non_blocking: whether the host may go on before a copy from or to a device is done.
 
     Returns:
-        A str, or a tensor: itself if it is of that type already.
+        A str, or a tensor: itself if it is of that type already. A tensor type also says the kind of device.
+
+    Raises:
+        ValueError: there is no type of that name.
+        TypeError: it is a type of tensors on CUDA, and there is no such device; or no type at all.
 
     Example:
         >>> gradlib.tensor([1.5]).type(), gradlib.tensor([1.5]).type(gradlib.int64)
@@ -269,12 +273,17 @@ def type_(self, dtype=None, non_blocking=False):
     if dtype is None:
         return errors.tensor_type(self)
     if isinstance(dtype, str):
-        name = dtype.rsplit(".", 1)[-1]
+        module, _, name = dtype.rpartition(".")
         found = [t for t in dtypes.ALL if t.tensor_type == name]
-        if not found:
+        if not found or module not in ("", "torch", "torch.cuda"):
             raise ValueError(f"invalid type: '{dtype}'")
-        dtype = found[0]
-    return convert(self, dtypes.of(dtype))
+        dtype, device = found[0], "cuda" if module == "torch.cuda" else "cpu"
+    elif hasattr(dtype, "_on_device"):  # FloatTensor, cuda.FloatTensor...
+        device = dtype._on_device()
+        dtype = dtype.dtype
+    else:
+        return convert(self, dtypes.of(dtype))
+    return convert(self, dtype, None if self.device.type == device else device, non_blocking)
 
 
 @method("type_as")

@@ -47,9 +47,22 @@ def _linear_jvp(F, input, weight, input_t, weight_t, bias_t, result):
     return total
 
 
+def _linear_of_two_kinds(input, weight, bias) -> str:
+    """What PyTorch says of tensors of several dtypes: it is one product with a bias, another without."""
+    if bias is None:
+        return (
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{input.dtype.cpp_name} != {weight.dtype.cpp_name}"
+        )
+    pair = ("mat1", input) if input.dtype is not weight.dtype else ("self", bias)
+    kinds = f"{pair[1].dtype.scalar_type} and {weight.dtype.scalar_type}"
+    return f"{pair[0]} and mat2 must have the same dtype, but got {kinds}"
+
+
 linear_op = declare(
     "linear", _linear,
-    flops=costs.linear, backward_flops=costs.linear_back, autocast="lower", promote="none", jvp=_linear_jvp,
+    flops=costs.linear, backward_flops=costs.linear_back, autocast="lower", promote="none", mixed=_linear_of_two_kinds,
+    jvp=_linear_jvp,
     complex=True, node="AddmmBackward0",
     known_as=lambda input, weight, bias: "mm" if bias is None else "addmm",
     input=lambda F, g, weight: F.matmul(g, F.conj_of(weight)),

@@ -149,8 +149,8 @@ def _check(query, key, value, attn_mask, is_causal) -> None:
     if not (query.dtype is key.dtype is value.dtype):
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{query.dtype.tensor_type} key.dtype: "
-            f"{key.dtype.tensor_type} and value.dtype: {value.dtype.tensor_type} instead."
+            f"{query.dtype.cpp_name} key.dtype: "
+            f"{key.dtype.cpp_name} and value.dtype: {value.dtype.cpp_name} instead."
         )
     if min(query.dim(), key.dim(), value.dim()) < 2:
         raise RuntimeError(

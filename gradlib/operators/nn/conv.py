@@ -158,6 +158,14 @@ def _transpose_jvp(
     )
 
 
+def _of_two_kinds(input, weight, bias=None) -> str:
+    """What PyTorch says of tensors of several dtypes."""
+    if bias is not None and bias.dtype is not input.dtype:
+        kinds = f"Input type ({input.dtype.cpp_name}) and bias type ({bias.dtype.cpp_name})"
+        return f"{kinds} should be the same"
+    return f"expected scalar type {input.dtype.scalar_type} but found {weight.dtype.scalar_type}"
+
+
 convolution_op = declare(
     "convolution",
     _convolution,
@@ -167,6 +175,7 @@ convolution_op = declare(
     autocast="lower",
     dependent="input weight",
     promote="none",
+    mixed=_of_two_kinds,
     complex=True,
     channels_last="input weight",
     jvp=_convolution_jvp,
@@ -234,7 +243,8 @@ conv_grad_weight_op = declare(
 conv_transpose_op = declare(
     "conv_transpose", _conv_transpose,
     flops=costs.convolution_input, backward_flops=costs.transposed_back,
-    autocast="lower", dependent="input weight", promote="none", complex=True, jvp=_transpose_jvp,
+    autocast="lower", dependent="input weight", promote="none", mixed=_of_two_kinds, complex=True,
+    jvp=_transpose_jvp,
     channels_last="input weight",
     node="ConvolutionBackward0",
     input=lambda F, g, weight, input_shape, stride, padding, dilation, groups: _back(

@@ -50,19 +50,39 @@ def _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads: int
     return batched
 
 
-def _as_additive(mask, name: str, other_type, other_name: str, target, check_other: bool = True):
-    """A bool mask (True: hidden) as numbers to add; numbers stay."""
+def _none_or_dtype(input):
+    """The dtype of a mask, None without one."""
+    return None if input is None else input.dtype
+
+
+def _canonical_mask(
+    mask, mask_name: str, other_type, other_name: str, target_type, check_other: bool = True
+):
+    """A bool mask (True: hidden) as numbers to add; numbers stay.
+
+    Layers that began as a copy of PyTorch's call it.
+
+    Args:
+        mask: bool or floating, or None.
+        mask_name, other_name: of this mask and another one, for messages.
+        other_type: the dtype of the other one; None without one.
+        target_type: the dtype of the numbers.
+        check_other: whether a bool mask beside one of numbers is warned of.
+
+    Raises:
+        AssertionError: the mask is of integers.
+    """
     if mask is None:
         return None
     if mask._array.dtype.kind != "b" and not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
         warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
             stacklevel=3,
         )
     if mask._array.dtype.kind == "b":
-        return mask.new_zeros(mask.shape, dtype=target).masked_fill_(mask, -math.inf)
+        return mask.new_zeros(mask.shape, dtype=target_type).masked_fill_(mask, -math.inf)
     return mask
 
 
@@ -145,13 +165,13 @@ def multi_head_attention_forward(
             f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
         )
     kind = attn_mask.dtype if attn_mask is not None else None
-    key_padding_mask = _as_additive(
+    key_padding_mask = _canonical_mask(
         key_padding_mask, "key_padding_mask", kind, "attn_mask", query.dtype
     )
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None
     else:
-        attn_mask = _as_additive(attn_mask, "attn_mask", None, "", query.dtype, False)
+        attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
         is_causal = False
     if use_separate_proj_weight:
         parts = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._refused import refuse
+from .._refused import refuse
 
 __all__ = [
     "Event",
