@@ -92,6 +92,7 @@ from .reduce import (
 from .shape import (
     arrange,
     as_strided,
+    atleast,
     copies,
     dims,
     expand,

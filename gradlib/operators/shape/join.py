@@ -12,7 +12,7 @@ from ...tape import errors, override
 from ...tape.layout import suggested
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.filled import empty
-from .dims import atleast_1d, atleast_2d, atleast_3d
+from .atleast import atleast_1d, atleast_2d, atleast_3d
 from .expand import expand_op
 from .reshape import reshape_to, view_op
 
