@@ -36,11 +36,11 @@ class Made(NamedTuple):
 def made(value: Any, text: str = "", into: Any = None) -> Made | None:
     """What is known of a new array that a NumPy call gave; None if that is no such array.
 
-    into: ``into(out)`` makes the same call with a result array; it has to give the same bits.
+    into: ``into(out)`` makes the same call with a result array; it has to give the same bits. None: it is known to.
     """
     if value.__class__ is not np.ndarray or value.base is not None or not value.flags.c_contiguous:
         return None
-    if text and value.ndim and value.size:
+    if text and into is not None and value.ndim and value.size:
         out = np.empty(value.shape, value.dtype)
         try:
             into(out)
@@ -48,7 +48,8 @@ def made(value: Any, text: str = "", into: Any = None) -> Made | None:
             return Made("", value.shape, value.dtype)
         if out.tobytes() == value.tobytes():
             return Made(text, value.shape, value.dtype)
-    return Made("", value.shape, value.dtype)
+        text = ""
+    return Made(text if value.ndim and value.size else "", value.shape, value.dtype)
 
 
 class Groups:

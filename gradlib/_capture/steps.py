@@ -249,6 +249,7 @@ class _Entry:
         self.calls = 0
         self.plans: list[Plan] = []
         self.before: Draft | None = None  # of the recording before this one
+        self.verified: set = set()  # see `Recorder`
         self.given_up = False
 
 
@@ -352,7 +353,7 @@ class Captured:
         except Opaque as exc:
             return self._give_up(entry, str(exc), "", args, kwargs)
         reached.containers |= given.containers
-        recorder = Recorder(reached, tensors)
+        recorder = Recorder(reached, tensors, entry.verified)
         result = recorder.record(self.step, args, kwargs)
         returned = None
         if not recorder.off:
