@@ -58,6 +58,8 @@ class Groups:
     def __init__(self, lines: list, returned: Iterable[str]):
         self._parent: dict[str, str] = {}
         self._several: set[str] = set()  # groups of more than one name
+        self._new = {line.outs[0] for line in lines if line.made is not None}
+        self._new -= {n for line in lines if line.made is None for n in line.outs}
         self.last: dict[str, int] = {}  # of a group: the last line that names one of it
         for line in lines:
             if line.made is None and line.outs:
@@ -87,8 +89,8 @@ class Groups:
         self._several.add(a)
 
     def alone(self, name: str) -> bool:
-        """Whether no other name can have the memory of this one."""
-        return self.of(name) not in self._several
+        """Whether a name is that of a new array, whose memory no other name can have."""
+        return name in self._new and self.of(name) not in self._several
 
     def stays(self, name: str) -> bool:
         """Whether nothing outside of the plan gets the memory of a name."""
