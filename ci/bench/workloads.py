@@ -459,7 +459,7 @@ def per_sample_vmap(torch, device):
 
 
 @workload("elementwise-10m", goal=0.25, slow=True)
-def big_elementwise(torch, device):
+def big_elementwise(torch, device, wrap=lambda torch, step: step):
     source = Source(torch, device)
     x = source.normal(10_000_000, requires_grad=True)
 
@@ -467,9 +467,21 @@ def big_elementwise(torch, device):
         x.grad = None
         total = (x.exp() * 0.5 + x).sum()
         total.backward()
-        return total, x.grad[:1000]
+        return total.detach()
 
-    return step
+    run = wrap(torch, step)
+    return lambda: (run(), x.grad[:1000])
+
+
+WORKLOADS.append(
+    Workload(
+        "elementwise-10m-captured",
+        lambda torch, device: big_elementwise(torch, device, captured),
+        goal=0.25,
+        slow=True,
+        rtol=1e-3,
+    )
+)
 
 
 def graph(size):

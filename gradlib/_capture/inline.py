@@ -141,10 +141,12 @@ class Probe:
             if name in ("dot", "clip"):
                 call = getattr(value, name)
                 if name == "dot" and len(args) == 1:
-                    new = made(found, f"{text}, {OUT})", lambda out: call(*_bare(args), out))
+                    other = _bare(args[0])
+                    into = None if _blas(value, other) else lambda out: call(other, out)
+                    new = made(found, f"{text}, {OUT})", into)
                 else:
-                    into = partial(call, *_bare(args), **_bare(kwargs))
-                    new = made(found, f"{text}, out={OUT})", lambda out: into(out=out))
+                    again = partial(call, *_bare(args), **_bare(kwargs))
+                    new = made(found, f"{text}, out={OUT})", lambda out: again(out=out))
             return self._trace.result(f"{text})", ins, found, new)
 
         return method
@@ -223,6 +225,16 @@ def _as_array(trace: Trace, number: Any, array: Any) -> Any:
     if array.dtype.char not in "fd" or not abs(number) <= 1 << 20:  # so that nothing overflows
         return number
     return trace.draft.number(number, array.dtype)
+
+
+def _blas(a: Any, b: Any) -> bool:
+    """Whether NumPy hands the product of two arrays to BLAS, with a result array as without."""
+    return (
+        b.__class__ is ndarray
+        and a.dtype is b.dtype
+        and a.dtype.char in "fd"
+        and a.ndim == b.ndim == 2
+    )
 
 
 def out_of(ufunc: Any) -> str:

@@ -36,11 +36,11 @@ class Made(NamedTuple):
 def made(value: Any, text: str = "", into: Any = None) -> Made | None:
     """What is known of a new array that a NumPy call gave; None if that is no such array.
 
-    into: ``into(out)`` makes the same call with a result array; it has to give the same bits.
+    into: ``into(out)`` makes the same call with a result array; it has to give the same bits. None: it is known to.
     """
     if value.__class__ is not np.ndarray or value.base is not None or not value.flags.c_contiguous:
         return None
-    if text and value.ndim and value.size:
+    if text and into is not None and value.ndim and value.size:
         out = np.empty(value.shape, value.dtype)
         try:
             into(out)
@@ -48,7 +48,8 @@ def made(value: Any, text: str = "", into: Any = None) -> Made | None:
             return Made("", value.shape, value.dtype)
         if out.tobytes() == value.tobytes():
             return Made(text, value.shape, value.dtype)
-    return Made("", value.shape, value.dtype)
+        text = ""
+    return Made(text if value.ndim and value.size else "", value.shape, value.dtype)
 
 
 class Groups:
@@ -57,6 +58,8 @@ class Groups:
     def __init__(self, lines: list, returned: Iterable[str]):
         self._parent: dict[str, str] = {}
         self._several: set[str] = set()  # groups of more than one name
+        self._new = {line.outs[0] for line in lines if line.made is not None}
+        self._new -= {n for line in lines if line.made is None for n in line.outs}
         self.last: dict[str, int] = {}  # of a group: the last line that names one of it
         for line in lines:
             if line.made is None and line.outs:
@@ -86,8 +89,8 @@ class Groups:
         self._several.add(a)
 
     def alone(self, name: str) -> bool:
-        """Whether no other name can have the memory of this one."""
-        return self.of(name) not in self._several
+        """Whether a name is that of a new array, whose memory no other name can have."""
+        return name in self._new and self.of(name) not in self._several
 
     def stays(self, name: str) -> bool:
         """Whether nothing outside of the plan gets the memory of a name."""

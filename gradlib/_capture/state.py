@@ -41,6 +41,7 @@ _FIXED: tuple[type, ...] = (
 )  # fmt: skip
 _TENSORS = (Tensor, Parameter, Buffer)
 _SETTINGS = {"param_groups", "state", "defaults"}  # of optimizers
+_CHANGING: Any = (dict, OrderedDict, list, set)
 _HEAP = 1 << 9
 _PLAIN = (dict, OrderedDict, defaultdict, list, tuple, set, frozenset)
 _BY_TEXT = frozenset("getattr hasattr setattr delattr attrgetter methodcaller __dict__".split())
@@ -88,6 +89,7 @@ class State:
         self.codes: dict[int, types.CodeType] = {}
         self.barred: dict[int, str] = {}
         self.functions: list[Any] = []
+        self._python: dict[type, bool] = {}  # see `_is_python`
         self.kept: list[Any] = []
         self.names: set[str] = set()  # attributes that the code reads
         self._dicts: list[Any] = []
@@ -244,7 +246,11 @@ class State:
         self._todo.append((d[name], path))
 
     def _look(self, value: Any, path: str) -> None:
-        kind = value.__class__
+        kind: Any = value.__class__
+        if kind in _CHANGING and not value:
+            self.containers.add(id(value))
+            self._empty.append(value)
+            return
         if isinstance(value, _FIXED):
             if kind is types.BuiltinFunctionType and path not in self._global_paths:
                 self.functions.append(value)
@@ -319,7 +325,10 @@ class State:
             if base in (list, set):
                 (self._lists if value else self._empty).append(value)
             self._todo += [(v, f"{path}[{i}]") for i, v in enumerate(value)]
-        if _is_python(kind):
+        plain = self._python.get(kind)
+        if plain is None:
+            plain = self._python[kind] = _is_python(kind)
+        if plain:
             self._objects.append(value)
             self._todo.append((kind, kind.__name__))
             if (d := getattr(value, "__dict__", None)) is not None:

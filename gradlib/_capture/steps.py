@@ -277,6 +277,7 @@ class _Entry:
         self.calls = 0
         self.plans: list[Plan] = []
         self.before: Draft | None = None  # of the recording before this one
+        self.verified: set = set()  # see `Recorder`
         self.given_up = False
 
 
@@ -399,7 +400,7 @@ class Captured:
         if any([t._array is array for t in tensors for array in known]):
             return self._give_up(entry, _REACHED, "", args, kwargs)
         reached.containers |= given.containers
-        recorder = Recorder(reached, tensors)
+        recorder = Recorder(reached, tensors, entry.verified)
         result = recorder.record(self.step, args, kwargs)
         returned = None
         if not recorder.off:

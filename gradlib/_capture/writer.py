@@ -36,9 +36,10 @@ class Writer:
     Args:
         reached: what was there before the step.
         arguments: the tensors that the step is called with.
+        verified: what recordings before this one found out about ufuncs.
     """
 
-    def __init__(self, reached: State, arguments: list[Any]):
+    def __init__(self, reached: State, arguments: list[Any], verified: set):
         self.reached, self.arguments = reached, arguments
         self.draft = Draft()
         self.refused: tuple[str, str] | None = None  # why, where
@@ -55,6 +56,7 @@ class Writer:
         self._returned_names: set[str] = set()
         self.reads_gradients = False  # whether Python asks for a .grad
         self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
+        self.verified = verified  # calls of ufuncs that write the same bits into an array
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
         self.watch = Watch(self)

@@ -396,7 +396,7 @@ class Optimizer:
                 if grad is None:
                     continue
                 if set_to_none:
-                    p._grad = None  # ``p.grad = None`` without its questions about what is set
+                    p.grad = None
                     continue
                 if grad.grad_fn is not None:
                     grad.detach_()

@@ -259,3 +259,23 @@ def test_only_new_arrays_of_calls_that_write_the_same_bits_count():
     assert made(x + 1, "add", lambda out: np.add(x, 2, out)) == Made("", x.shape, x.dtype)
     assert made(x + 1, "add", lambda out: np.add(x, 1, out.T)) == Made("", x.shape, x.dtype)
     assert made(x + 1) == Made("", x.shape, x.dtype)
+
+
+def test_a_gradient_that_is_a_view_of_what_lives_on_is_copied():
+    weight = torch.ones(36, requires_grad=True)
+    other = torch.full((6, 6), 2.0)
+
+    @torch.capture
+    def step(x):
+        weight.view(6, 6).backward(other)
+        weight.view(6, 6).backward(x)
+
+    x = torch.full((6, 6), 3.0)
+    for _ in range(6):
+        weight.grad = None
+        step(x)
+        assert weight.grad.tolist() == [5.0] * 36
+        for t in (other, x):
+            assert not np.may_share_memory(weight.grad._array, t._array)
+    assert other.tolist() == [[2.0] * 6] * 6 and x.tolist() == [[3.0] * 6] * 6
+    assert step.replays == 1, torch.explain(step)
