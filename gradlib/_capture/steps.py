@@ -123,6 +123,7 @@ class Plan:
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
         self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
+        self.places = _places(self.arrays)
         self.requires = [t._rg for t in self.roots]
         # in-place ops refuse some overlaps, which a plan does not
         writes = any([w is t for w in recorder.writes for t in recorder.arguments])
@@ -153,6 +154,8 @@ class Plan:
                     return False
                 if new.shape != old.shape or new.dtype is not old.dtype:
                     return False
+            if _places(arrays) != self.places:
+                return False
             self.arrays = arrays
         if list(map(_requires_of, self.roots)) != self.requires:
             return False
@@ -214,6 +217,12 @@ class Plan:
             exc = kernel_error(exc, _Named(line.what), (), ())
         exc.add_note(f"in {line.what or 'a captured step'}, recorded at {describe(line.site)}")
         return exc
+
+
+def _places(arrays: list) -> list[int]:
+    """Which arrays are one: for each, where it comes first."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(a), i) for i, a in enumerate(arrays)]
 
 
 def _overlaps(tensors: list) -> list[int | None]:
