@@ -114,6 +114,8 @@ class State:
         self._todo: list[tuple[Any, str]] = [(step, getattr(step, "__name__", "step"))]
         self._todo += [(other, "an argument") for other in others] + [(Tensor, "Tensor")]
         self._walk()
+        named = [f for f in self.kept if isinstance(f, (types.FunctionType, type))]
+        self._slots += [(f, n) for n in self.names & _OF_DEFINITIONS for f in named]
         self._kinds = list(map(type, self._objects))
         self._lengths = [len(c) for c in chain(self._dicts, self._lists)]
         self._values = list(self._read())
@@ -410,6 +412,7 @@ class State:
                     self.barred[id(code)] = f"{path} imports {name} while it runs"
 
 
+_OF_DEFINITIONS = {"__doc__", "__name__", "__qualname__", "__module__"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
 _OF_LEAVES = {
     "_accumulator",

@@ -54,12 +54,14 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
     step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version counters and
     optimizers are what they would be. On CUDA it is `gradlib.cuda.capture`, with its `settings`.
 
-    Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals,
-    modes) is compared with what it was; after a change the step is written down anew, at most 8 times, then it runs as
-    it is, with a warning. A step runs as it is, too, and `explain` tells why, wherever it does what a plan cannot
-    repeat: it reads values (``.item()``, ``if tensor``), prints, changes lists or attributes that outlive it, calls
-    functions of other libraries, catches exceptions, has hooks, custom Functions or autocast, or returns a tensor to
-    call backward on.
+    Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals
+    and builtins, classes, modes and settings that it asks for) is compared with what it was; after a change the step is
+    written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
+    tells why, wherever it does what a plan cannot repeat: it reads values (``.item()``, ``if tensor``) or where memory
+    lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches exceptions
+    (also by ``with contextlib.suppress(...)``), has hooks (an optimizer, too), custom Functions or autocast, returns a
+    tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of its own, or is one that
+    the step reaches by itself.
     What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
 
     Args:
