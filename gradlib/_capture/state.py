@@ -219,8 +219,8 @@ class State:
             if self._by_text and id(d) not in self._seen:  # by names that are only known in the end
                 self._seen.add(id(d))
                 self._dicts.append(d)
-        for _, d, path in [*self._library.values()]:
-            if self._by_text:
+        for owner, d, path in [*self._library.values()]:
+            if self._by_text and isinstance(owner, types.ModuleType):
                 self._lack(d, self._texts - d.keys())
             for name in (self.names | self._texts | {"forward", "__call__"}) & d.keys():
                 if (id(d), name) not in self._entries:
