@@ -116,6 +116,8 @@ class State:
         self._todo: list[tuple[Any, str]] = [(step, getattr(step, "__name__", "step"))]
         self._todo += [(other, "an argument") for other in others] + [(Tensor, "Tensor")]
         self._walk()
+        named = [f for f in self.kept if isinstance(f, (types.FunctionType, type))]
+        self._slots += [(f, n) for n in self.names & _OF_DEFINITIONS for f in named]
         self._kinds = list(map(type, self._objects))
         self._lengths = [len(c) for c in chain(self._dicts, self._lists)]
         self._values = list(self._read())
@@ -219,8 +221,8 @@ class State:
             if self._by_text and id(d) not in self._seen:  # by names that are only known in the end
                 self._seen.add(id(d))
                 self._dicts.append(d)
-        for _, d, path in [*self._library.values()]:
-            if self._by_text:
+        for owner, d, path in [*self._library.values()]:
+            if self._by_text and isinstance(owner, types.ModuleType):
                 self._lack(d, self._texts - d.keys())
             for name in (self.names | self._texts | {"forward", "__call__"}) & d.keys():
                 if (id(d), name) not in self._entries:
@@ -419,6 +421,7 @@ class State:
                     self.barred[id(code)] = f"{path} imports {name} while it runs"
 
 
+_OF_DEFINITIONS = {"__doc__", "__name__", "__qualname__", "__module__"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
 _OF_LEAVES = {
     "_accumulator",

@@ -57,12 +57,14 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
     optimizers step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version
     counters and optimizers are what they would be. On CUDA it is `gradlib.cuda.capture`, with its `settings`.
 
-    Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals,
-    modes) is compared with what it was; after a change the step is written down anew, at most 8 times, then it runs as
-    it is, with a warning. A step runs as it is, too, and `explain` tells why, wherever it does what a plan cannot
-    repeat: it reads values (``.item()``, ``if tensor``), prints, changes lists or attributes that outlive it, calls
-    functions of other libraries, catches exceptions, has hooks, custom Functions or autocast, or returns a tensor to
-    call backward on.
+    Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals
+    and builtins, classes, modes and settings that it asks for) is compared with what it was; after a change the step is
+    written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
+    tells why, wherever it does what a plan cannot repeat: it reads values (``.item()``, ``if tensor``) or where memory
+    lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches exceptions
+    (also by ``with contextlib.suppress(...)``), has hooks (an optimizer, too), custom Functions or autocast, returns a
+    tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of its own, or is one that
+    the step reaches by itself.
     What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
 
     Args:
@@ -128,6 +130,7 @@ class Plan:
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
         self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
+        self.places = _places(self.arrays)
         self.requires = [t._rg for t in self.roots]
         # in-place ops refuse some overlaps, which a plan does not
         writes = any([w is t for w in recorder.writes for t in recorder.arguments])
@@ -158,6 +161,8 @@ class Plan:
                     return False
                 if new.shape != old.shape or new.dtype is not old.dtype:
                     return False
+            if _places(arrays) != self.places:
+                return False
             self.arrays = arrays
         if list(map(_requires_of, self.roots)) != self.requires:
             return False
@@ -234,6 +239,12 @@ class Plan:
             exc = kernel_error(exc, _Named(line.what), (), ())
         exc.add_note(f"in {line.what or 'a captured step'}, recorded at {describe(line.site)}")
         return exc
+
+
+def _places(arrays: list) -> list[int]:
+    """Which arrays are one: for each, where it comes first."""
+    first: dict[int, int] = {}
+    return [first.setdefault(id(a), i) for i, a in enumerate(arrays)]
 
 
 def _overlaps(tensors: list) -> list[int | None]:

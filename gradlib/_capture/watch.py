@@ -238,7 +238,8 @@ class Watch:
             return None
         if isinstance(owner, type):
             return None if owner in (dict, *_KINDS) else f"{owner.__name__}.{name} is called"
-        if isinstance(owner, _KINDS) or owner.__class__.__module__ in ("builtins", "collections"):
+        plain = owner.__class__.__module__ in ("builtins", "collections")
+        if plain or isinstance(owner, (*_KINDS, *_CHANGE)):
             if not isinstance(owner, _CHANGE) or id(owner) not in self.recorder.reached.containers:
                 return None if isinstance(owner, (*_KINDS, *_CHANGE)) or "dict_" in type(owner).__name__ else (
                     f"{type(owner).__name__}.{name} is called"

@@ -146,13 +146,19 @@ class Writer:
             self.refuse("a tensor that is not an ordinary one of the CPU is used")
             return None
         name = self.name_of(array)
-        if name is None and id(t) in self.reached.tensors:
-            name = self.root(t)
+        if name is None:
+            reached = self.reached.tensors
+            owner = t if id(t) in reached else self._detached_from(array)
+            name = None if owner is None else self.root(owner)
         if name is None:
             name = self._gradient(t) or self._constant_tensor(t)
         if name is None:
             self.refuse("a tensor is used that came about in a way that is not recorded")
         return name
+
+    def _detached_from(self, array: Any) -> Any:
+        """The tensor that was there before and has this array: of ``w.detach()``, w."""
+        return next((t for t in self.reached.tensors.values() if t._array is array), None)
 
     def root(self, t: Any) -> str:
         """The variable of a tensor that was there before the step."""

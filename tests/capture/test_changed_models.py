@@ -168,6 +168,22 @@ def retained_gradients_and_loss_that_is_used_again(wrap):
 
 
 @program
+def captured_tensors_that_share_an_array_for_a_while(wrap):
+    w = torch.ones(3)
+    v, u = w.detach(), torch.ones(3)
+
+    def change(k):
+        if k == 6:
+            v.data = torch.full((3,), 5.0)
+        if k == 8:
+            u.data = w
+        if k == 9:
+            w.data = torch.full((3,), 7.0)
+
+    return changing(wrap(lambda x: x * w + v * 2 - u * w), change)
+
+
+@program
 def what_is_put_on_the_node_of_a_result(wrap):
     w = torch.ones(3, requires_grad=True)
 

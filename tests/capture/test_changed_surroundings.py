@@ -264,6 +264,29 @@ def a_property_and_what_it_reads(wrap):
 
 
 @program
+def names_and_docstrings_of_functions_and_classes(wrap):
+    def inner(x):
+        """Nothing."""
+        return x
+
+    class Layer:
+        """Nothing."""
+
+    def change(k):
+        if k == 6:
+            inner.__doc__ = "Nothing at all."
+        if k == 8:
+            inner.__name__ = "other"
+        if k == 9:
+            Layer.__name__ = "AnotherLayer"
+
+    def step(x):
+        return x * len(inner.__doc__) + len(inner.__name__) * 10 + len(Layer.__name__) * 100
+
+    return changing(wrap(step), change)
+
+
+@program
 def a_dict_of_a_class_that_watches_writes(wrap):
     class Registry(dict):
         def __setitem__(self, key, value):
