@@ -198,7 +198,22 @@ LARGE["linalg_solve_triangular"] = lambda t: [
     (well_conditioned(t, 3, 40), t(40, 5), True, False),
     (well_conditioned(t, 1, 60), t(2, 60, 1), False, False),
 ]
+LARGE["nll_loss_op"] = LARGE["cross_entropy_op"]
+LARGE["nll_loss_grad"] = lambda t: [
+    (t(), t(30, dtype=gl.int64, low=0, high=20), None, (30, 20), 1, -100),
+    (t(30), t(30, dtype=gl.int64, low=0, high=20), None, (30, 20), 0, 3),
+]
 LARGE["linalg_cholesky"] = lambda t: [(positive_definite(t, 2, 40),)]
+LARGE["linalg_pinv"] = lambda t: [
+    (well_conditioned(t, 2, 40), 1e-5, 0.0, False),
+    (well_conditioned(t, 2, 40)[:, :30], 1e-5, 0.0, False),
+    (
+        well_conditioned(t, 1, 40)[:, :, :30],
+        0.9,
+        0.0,
+        False,
+    ),  # what this takes for 0 is no small number
+]
 LARGE["linalg_solve"] = lambda t: [(well_conditioned(t, 3, 40), t(40, 5))]
 LARGE["tril"] = LARGE["triu"] = lambda t: [(t(3, 70, 50), 2), (t(70, 50), -60), (t(600, 500), 0)]
 LARGE["triangle"] = lambda t: [(t(3, 70, 50), lower, -1) for lower in (True, False)]

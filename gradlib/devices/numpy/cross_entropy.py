@@ -6,6 +6,7 @@ from threading import get_ident
 
 import numpy as np
 
+from ...operators.kinds import F4, F8
 from ...operators.nn.cross_entropy import (
     MEAN,
     NONE,
@@ -52,15 +53,40 @@ _cross_entropy = float_arrays(cross_entropy_by(_log_sums))
 
 def _all_count(scores, target, weight, ignore_index: int) -> bool:
     """Whether these are few rows of scores that all have a class and count alike."""
+    if weight is not None or scores.ndim != 2 or not of_few(scores):
+        return False
+    return _in_range(target, scores.shape[1], ignore_index)
+
+
+def _in_range(target, classes: int, ignore_index: int) -> bool:
     return (
-        weight is None
-        and scores.ndim == 2
-        and of_few(scores)
-        and target.dtype is INT64
-        and not 0 <= ignore_index < scores.shape[1]
+        target.dtype is INT64
+        and not 0 <= ignore_index < classes
         # as unsigned numbers negative ones are large
-        and MAX(target.view(np.uint64), None) < scores.shape[1]
+        and bool(MAX(target.view(np.uint64), None) < classes)
     )
+
+
+@forward("nll_loss_op")
+def nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
+    if not _all_count(self, target, weight, ignore_index):
+        return NotImplemented
+    picked = self[np.arange(len(self)), target]
+    if reduction == NONE:
+        return np.negative(picked, picked)
+    total = -ADD(picked)
+    return total / len(self) if reduction == MEAN else total
+
+
+@forward("nll_loss_grad")
+def nll_loss_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_index):
+    d = grad.dtype
+    few = weight is None and len(shape) == 2 and 0 < shape[0] * shape[1] <= SMALL
+    if not few or (d is not F4 and d is not F8) or not _in_range(target, shape[1], ignore_index):
+        return NotImplemented
+    out = np.zeros(shape, d)
+    out[np.arange(shape[0]), target] = -(grad * (1 / shape[0]) if reduction == MEAN else grad)
+    return out
 
 
 @forward("cross_entropy_op")

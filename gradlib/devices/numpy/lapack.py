@@ -145,6 +145,31 @@ def cholesky(xp, self):
     return keep(L, True, 0)
 
 
+@forward("linalg_pinv")
+def pinv(xp, self, *, rtol, atol, hermitian):
+    """R^-1 Q^H, for matrices that surely have no singular value so small that it counts as 0."""
+    m, n = self.shape[-2:]
+    plain = rtol.__class__ is float and atol.__class__ is float and not atol and not hermitian
+    if not plain or self.dtype.char not in "fd" or min(m, n) < LARGE or not self.size:
+        return NotImplemented
+    if m < n:
+        found = pinv(xp, self.swapaxes(-1, -2), rtol=rtol, atol=atol, hermitian=False)
+        return found if found is NotImplemented else np.ascontiguousarray(found.swapaxes(-1, -2))
+    try:
+        Q, R = np.linalg.qr(self)
+    except np.linalg.LinAlgError:
+        return NotImplemented
+    eye = np.eye(n, dtype=self.dtype)
+    inverse = solve_triangular(xp, R, eye, upper=True, unitriangular=False)
+    if inverse is NotImplemented:
+        return NotImplemented
+    # the product of the norms of a matrix and of its inverse is no less than its condition
+    condition = np.linalg.norm(R, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+    if not (condition * max(rtol, 16 * np.finfo(self.dtype).eps) < 0.5).all():
+        return NotImplemented
+    return np.matmul(inverse, Q.swapaxes(-1, -2))
+
+
 @vjp("linalg_solve")
 def solve_vjp(F, g, A, result, A_shape, B_shape, needs):
     """Both gradients come of one system."""
