@@ -207,14 +207,17 @@ def test_times_are_kept_where_numbers_disagree(monkeypatch):
     measure = importlib.import_module("measure")
     import gradlib
 
-    made = iter([1.0, 2.0])
+    made = iter([1.0, 2.0, 2.0])
 
     def build(torch, device):
         value = next(made)
         return lambda: torch.full((2,), value)
 
     libraries = {"gradlib": gradlib, "torch": gradlib}
-    [row] = measure.run(measure.Workload("sum", build), libraries, "cpu", measure.QUICK)
+    others = {"torch.compile": ("torch", build)}  # a column that fails is a note
+    work = measure.Workload("sum", build, others=others)
+    [row] = measure.run(work, libraries, "cpu", measure.QUICK)
+    assert row.notes == {"torch.compile": row.error}
     assert row.error == "results disagree: relative difference 0.5"
     assert row.medians.keys() == {"gradlib", "torch"} and row.ratio
 

@@ -144,7 +144,7 @@ def run_timed(workload, libraries, device, effort):
 
     Numbers that are not PyTorch's are an error of the first row; the times are there all the same.
     """
-    phases, result, notes, error = {}, {}, {}, ""
+    phases, result, notes, different = {}, {}, {}, ""
     calls = 1 if workload.slow else 3
 
     def prepare(column, module, build):
@@ -160,8 +160,8 @@ def run_timed(workload, libraries, device, effort):
     if "torch" in result:
         try:
             check_agreement(result["gradlib"], result["torch"], workload.rtol)
-        except LibraryError as exc:
-            error = str(exc)
+        except LibraryError as error:
+            different = str(error)
     for column, (library, build) in workload.others.items():
         if library not in libraries:
             continue
@@ -174,7 +174,7 @@ def run_timed(workload, libraries, device, effort):
     base = {name: library for name, (library, _) in workload.others.items()}
     clocks = {name: clock_of(libraries[base.get(name, name)], device) for name in phases}
     rows = rows_of(workload, sample(phases, clocks, effort))
-    rows[0].notes, rows[0].error = notes, error
+    rows[0].notes, rows[0].error = notes, different
     return rows
 
 
