@@ -200,3 +200,36 @@ import runpy, sys
 sys.modules["cupy"] = None
 runpy.run_path("ci/bench", run_name="__main__")
 """
+
+
+def test_times_are_kept_where_numbers_disagree(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "bench"))
+    measure = importlib.import_module("measure")
+    import gradlib
+
+    made = iter([1.0, 2.0, 2.0])
+
+    def build(torch, device):
+        value = next(made)
+        return lambda: torch.full((2,), value)
+
+    libraries = {"gradlib": gradlib, "torch": gradlib}
+    others = {"torch.compile": ("torch", build)}  # a column that fails is a note
+    work = measure.Workload("sum", build, others=others)
+    [row] = measure.run(work, libraries, "cpu", measure.QUICK)
+    assert row.notes == {"torch.compile": row.error}
+    assert row.error == "results disagree: relative difference 0.5"
+    assert row.medians.keys() == {"gradlib", "torch"} and row.ratio
+
+
+def test_the_resnet_is_that_of_the_paper(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "bench"))
+    resnet = importlib.import_module("resnet")
+    import gradlib
+
+    with gradlib.device("meta"):
+        model = resnet.network(gradlib, resnet.FULL)
+    assert sum(p.numel() for p in model.parameters()) == 25_557_032
+    step = resnet.step(gradlib, "cpu", sizes=resnet.Sizes(4, 16, 2, (1, 1), 3))
+    losses = [step().item() for _ in range(6)]
+    assert losses[-1] < losses[0]

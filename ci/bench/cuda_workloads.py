@@ -7,6 +7,7 @@ import dataclasses
 import time
 
 import competitors
+import resnet
 import workloads as base
 from measure import Figure, Workload
 from workloads import How, Sizes, Source
@@ -27,6 +28,7 @@ class Scale:
     pointwise: int  # elements, of 4 bytes
     branch: int  # width of the products on two streams
     branch_depth: int
+    resnet: resnet.Sizes
 
 
 FULL = Scale(
@@ -39,8 +41,10 @@ FULL = Scale(
     1 << 28,
     1024,
     40,
+    resnet.Sizes(),
 )
-QUICK = Scale(16, 32, 2, 2, Sizes(16, 8, 8, 1, 2, 2), Sizes(16, 8, 8, 1, 2, 2), 1 << 12, 16, 2)
+_SMALL = Sizes(16, 8, 8, 1, 2, 2)
+QUICK = Scale(16, 32, 2, 2, _SMALL, _SMALL, 1 << 12, 16, 2, resnet.Sizes(2, 16, 4, (1, 1), 3))
 
 KINDS = {"float32": How(), "tf32": How(tf32=True), "bf16": How(half="bfloat16")}
 RTOL = {"float32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}
@@ -170,7 +174,13 @@ def timed(scale):
             rtol=RTOL["bf16"],
             others={"torch.compile": ("torch", gpt2_compiled)},
         ),
+        Workload("resnet50-bf16", resnet50(scale), goal=1.1, rtol=RTOL["bf16"]),
     ]
+
+
+def resnet50(scale):
+    """A training step under autocast."""
+    return lambda torch, device: resnet.step(torch, device, KINDS["bf16"], scale.resnet)
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -317,6 +327,7 @@ def figures(scale):
     return [
         Figure("gpt-bf16-peak", peak_memory(gpt), "MiB", rounds=1),
         Figure("gpt2-small-bf16-peak", peak_memory(gpt2), "MiB", rounds=1),
+        Figure("resnet50-bf16-peak", peak_memory(resnet50(scale)), "MiB", rounds=1),
         Figure("streams-speed-up", speed_up_by_streams(scale), "times", goal=1.7),
         Figure("copy-bandwidth", copy_bandwidth(scale), "GB/s"),
         Figure("gelu-forward", share_of_bandwidth(scale, False), "% copy", goal=90),

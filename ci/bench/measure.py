@@ -140,8 +140,11 @@ def run(workload, libraries, device, effort):
 
 
 def run_timed(workload, libraries, device, effort):
-    """Rows for one workload. What fails in one of its `others` becomes a note."""
-    phases, result, notes = {}, {}, {}
+    """Rows for one workload. What fails in one of its `others` becomes a note.
+
+    Numbers that are not PyTorch's are an error of the first row; the times are there all the same.
+    """
+    phases, result, notes, different = {}, {}, {}, ""
     calls = 1 if workload.slow else 3
 
     def prepare(column, module, build):
@@ -155,7 +158,10 @@ def run_timed(workload, libraries, device, effort):
         if name in libraries:
             prepare(name, libraries[name], workload.build)
     if "torch" in result:
-        check_agreement(result["gradlib"], result["torch"], workload.rtol)
+        try:
+            check_agreement(result["gradlib"], result["torch"], workload.rtol)
+        except LibraryError as error:
+            different = str(error)
     for column, (library, build) in workload.others.items():
         if library not in libraries:
             continue
@@ -168,7 +174,7 @@ def run_timed(workload, libraries, device, effort):
     base = {name: library for name, (library, _) in workload.others.items()}
     clocks = {name: clock_of(libraries[base.get(name, name)], device) for name in phases}
     rows = rows_of(workload, sample(phases, clocks, effort))
-    rows[0].notes = notes
+    rows[0].notes, rows[0].error = notes, different
     return rows
 
 
