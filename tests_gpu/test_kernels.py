@@ -29,11 +29,13 @@ from tests.kernels import (
     test_recurrent,
     test_reduce,
     test_softmax,
+    test_sparse,
 )
 
 MODULES = (
     test_alignment, test_attention, test_batch_norm, test_cast, test_conv, test_cross_entropy, test_dropout,
     test_indexing, test_norm, test_optim, test_pointwise, test_pool, test_recurrent, test_reduce, test_softmax,
+    test_sparse,
 )  # fmt: skip
 ON_CPU_ONLY = {
     "test_an_index_out_of_range_stops_the_kernel",  # nothing can run after it in the process

@@ -63,6 +63,38 @@ def test_ops(name, dtype):
             np.testing.assert_allclose(a, b, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_products_are_the_same_in_every_run_and_when_captured(dtype):
+    """Rows of many values and of none, both gradients; the places were sorted before the capture."""
+    draw = np.random.default_rng(3)
+    places = draw.integers(0, [[30], [20]], (2, 200))
+    places[0, :90] = 4
+    s = torch.sparse_coo_tensor(torch.tensor(places), torch.tensor(draw.normal(size=200)), (30, 20))
+    s = s.coalesce().to(dtype)
+    x = torch.tensor(draw.normal(size=(20, 33)), dtype=dtype)
+    want = (
+        s.to_dense().double() @ x.double(),
+        s.to_dense().double().t() @ torch.ones(30, 33).double(),
+    )
+    s, x = s.cuda(), x.cuda().requires_grad_()
+
+    def step():
+        out = s @ x
+        (slope,) = torch.autograd.grad(out.sum(), x)
+        return out.detach(), slope
+
+    first = step()
+    for have, exact in zip(first, want, strict=True):
+        tolerance = 2e-2 if dtype is torch.float16 else 1e-5
+        np.testing.assert_allclose(have.cpu().double().numpy(), exact.numpy(), tolerance, tolerance)
+    assert all(torch.equal(a, b) for a, b in zip(first, step(), strict=True))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    graph.replay()
+    assert all(torch.equal(a, b) for a, b in zip(first, captured, strict=True))
+
+
 def test_moves_between_devices():
     values = torch.ones(2, requires_grad=True)
     s = torch.sparse_coo_tensor([[0, 1], [1, 0]], values, (2, 2))

@@ -266,3 +266,7 @@ class HostBackend(NumpyBackend):
     def asarray(self, value: Any, dtype: Any = None) -> Any:
         """A value on the device."""
         return self.put(np.asarray(value, dtype))
+
+    def searchsorted(self, array: Any, numbers: Any) -> Any:
+        """Where numbers belong in a sorted array, on the device."""
+        return self.put(np.searchsorted(array, numbers))

@@ -9,7 +9,7 @@ from ....op.overlays import on
 
 MODULES = (
     "attention", "batch_norm", "cast", "conv", "cross_entropy", "dropout", "embedding", "im2col", "linear", "norm",
-    "optim", "pointwise", "pool", "recurrent", "reduce", "scatter", "softmax", "words",
+    "optim", "pointwise", "pool", "recurrent", "reduce", "scatter", "softmax", "sparse", "words",
 )  # fmt: skip
 forward, vjp = on("cuda")
 
