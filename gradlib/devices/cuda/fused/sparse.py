@@ -1,6 +1,6 @@
 """Products with sparse matrices (`kernels/sparse.cu`): one launch, no temporaries, the same bits in every run.
 
-CuPy refuses cuSPARSE while a stream is captured, and gives it no half types and dense operands in column order alone, so
+CuPy refuses cuSPARSE while a stream is captured, and gives it no half types and dense operands by columns alone, so
 it is not used. Complex numbers and what is empty are left to the formula.
 """
 
