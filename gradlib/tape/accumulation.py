@@ -12,6 +12,7 @@ from . import sparse
 from .device import copied
 from .lazy import Lazy, raw_values, store
 from .modes import RAW, shared
+from .node import total
 from .storage import before_write, bump
 from .tensor import Tensor
 
@@ -61,7 +62,9 @@ def with_sparse(have: Tensor | None, grad: Any, create_graph: bool) -> Tensor:
     What is there takes a sparse gradient in place; where it is sparse and a dense one arrives, that is a new tensor.
     """
     if create_graph:
-        return grad.clone() if have is None else have + grad
+        if have is None:
+            return grad.clone()
+        return total(have, grad)
     raw = getattr(grad, "_array", grad)
     if have is None:
         return Tensor._make(raw.copy())
@@ -168,4 +171,4 @@ def keep_gradient(tensor: Tensor, grad: Tensor | None, create_graph: bool) -> No
             grad if create_graph or grad is None else Tensor._make(copied(raw_values(grad)))
         )
     else:
-        tensor._grad = have + grad
+        tensor._grad = total(have, grad)

@@ -326,7 +326,7 @@ def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
         elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
             slots[nr - 1] = added(have, grad)
         else:
-            slots[nr - 1] = have + grad
+            slots[nr - 1] = have + grad if shared.sparse is None else total(have, grad)
     else:
         have = inbox.get(node)
         if have is None:
@@ -334,7 +334,15 @@ def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
         elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
             inbox[node] = added(have, grad)
         else:
-            inbox[node] = have + grad
+            inbox[node] = have + grad if shared.sparse is None else total(have, grad)
+
+
+def total(have: Any, grad: Any) -> Any:
+    """The sum of two gradients; a sparse Tensor is added to a dense one, never the other way round."""
+    array = getattr(have, "_array", None)
+    if array.__class__ is shared.sparse and grad._array.__class__ is not shared.sparse:
+        return grad + have
+    return have + grad
 
 
 def deliver_all(inbox: Any, node: Node, gradients, needed: Any = None) -> None:

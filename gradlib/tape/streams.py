@@ -22,7 +22,7 @@ from numpy import ndarray
 
 from .device import HERE, beside, stored
 from .modes import shared
-from .node import AccumulateGrad, Node
+from .node import AccumulateGrad, Node, total
 
 _stream_slot = vars(Node)["stream"]
 
@@ -123,7 +123,7 @@ class StreamInbox(dict):
         have = entry[0][nr - 1] if nr else entry[0]
         if have is not None:
             with self.streams.cuda.Device(lane.device) if lane is not None else HERE:
-                grad = have + grad
+                grad = have + grad if shared.sparse is None else total(have, grad)
         if nr:
             entry[0][nr - 1] = grad
         else:

@@ -58,6 +58,36 @@ def test_accumulation():
     assert g.is_sparse and g.to_dense()[:, 0].tolist() == [0, 0, 1, 0]
 
 
+@pytest.mark.filterwarnings("ignore:Using backward")  # a cycle of references
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("first", ["sparse", "dense", None])
+@pytest.mark.parametrize("second", ["sparse", "dense", "sparse and dense", "dense and sparse"])
+def test_accumulation_in_each_order_with_and_without_a_graph(first, second, create_graph):
+    weight = gl.randn(4, 2, dtype=gl.float64, requires_grad=True)
+    twin = weight.detach().clone().requires_grad_()
+
+    def backward(kinds, create_graph, x, may_be_sparse):
+        total = 0
+        for kind in kinds.split(" and "):
+            rows = gl.nn.functional.embedding(
+                gl.tensor([1, 3, 1]), x, sparse=may_be_sparse and kind == "sparse"
+            )
+            total = total + (rows.pow(3).sum() if kind == "sparse" else x.pow(3).sum())
+        total.backward(create_graph=create_graph)
+
+    for x, may_be_sparse in ((weight, True), (twin, False)):
+        if first:
+            backward(first, False, x, may_be_sparse)
+        backward(second, create_graph, x, may_be_sparse)
+    alone = second == "sparse" and first != "dense"
+    assert weight.grad.layout is (gl.sparse_coo if alone else gl.strided)
+    close(weight.grad, twin.grad)
+    if create_graph:
+        assert weight.grad.requires_grad
+        (a,) = gl.autograd.grad(weight.grad.to_dense().square().sum(), weight)
+        close(a, gl.autograd.grad(twin.grad.square().sum(), twin)[0])
+
+
 def test_accumulated_gradients_are_the_leaf_s_own():
     weight = gl.ones(3, 2, requires_grad=True)
     given = gl.ones(1, 2)

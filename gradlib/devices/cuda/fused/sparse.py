@@ -1,7 +1,7 @@
 """Products with sparse matrices (`kernels/sparse.cu`): one launch, no temporaries, the same bits in every run.
 
-cuSPARSE is not used: CuPy refuses it while a stream is captured, takes no half types, and dense operands in column
-order alone. Complex numbers and what is empty are left to the formula.
+CuPy refuses cuSPARSE while a stream is captured, and gives it no half types and dense operands by columns alone, so
+it is not used. Complex numbers and what is empty are left to the formula.
 """
 
 from __future__ import annotations
