@@ -15,6 +15,7 @@ from .._refused import refuse
 from . import distributed_c10d
 from ._agreement import check_parameters
 from ._buckets import FIRST_BUCKET_BYTES, GradBucket
+from .device_mesh import DeviceMesh, init_device_mesh
 from .distributed_c10d import *
 from .distributed_c10d import (
     _coalescing_manager,
@@ -24,8 +25,10 @@ from .distributed_c10d import (
 )
 
 __all__ = [
+    "DeviceMesh",
     "GradBucket",
     "check_parameters",
+    "init_device_mesh",
     "is_available",
     "is_backend_available",
     "is_gloo_available",

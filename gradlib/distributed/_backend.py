@@ -76,6 +76,7 @@ class Backend(ABC):
         self.ranks = list(
             range(size)
         )  # what errors are to call the ranks: the group puts its global ranks here
+        self.note = ""  # what others are to know of it when it is closed
         self.reason = ""  # why it is aborted: other ranks are to say so
         self._queues: dict[tuple[str, int], deque] = {}
         self._queues_lock = threading.Lock()

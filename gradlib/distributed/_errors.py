@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
+
 __all__ = [
     "DistBackendError",
     "DistError",
     "DistNetworkError",
     "DistStoreError",
     "QueueEmptyError",
+    "left_with",
 ]
 
 
@@ -38,3 +41,13 @@ class DistStoreError(DistError):
 
 class QueueEmptyError(DistError):
     """`Store.queue_pop` found nothing, and was not to wait."""
+
+
+def left_with(error: BaseException | None) -> str:
+    """What others are to know of an exception that is being handled, as in `finally: destroy_process_group()`."""
+    if error is None:
+        return ""
+    said = "".join(traceback.format_exception_only(error)).strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"; it left with an exception: {said}{place}"

@@ -178,6 +178,7 @@ class Group:
         outputs: Sequence[Tensor] = (),
         result: Any = None,
         async_op: bool = False,
+        limit: timedelta | None = None,
     ) -> Work | None:
         """Carry out a collective, or have it carried out.
 
@@ -190,6 +191,7 @@ class Group:
             outputs: those of the tensors that are written to.
             result: of the work's future; the outputs by default.
             async_op: give a Work at once; else return None when it is done.
+            limit: after which it fails; that of the group by default.
 
         Raises:
             DistBackendError: ranks did not agree, or one of them was lost; says which, where and what they called.
@@ -199,6 +201,8 @@ class Group:
         self._seq = seq = self._seq + 1
         call = self._call(op, tensors, seq, detail)
         call.backend = engine.name
+        if limit is not None and not engine.on_stream:
+            call.limit = limit
         digest = _digest((op, *key), seq)
         if outputs:
             written(outputs, call.site, op)
@@ -261,12 +265,18 @@ class Group:
         if self._broken is not None:
             self._refuse(call)
         call.state, call.started = "started", time.time_ns()
+        before = engine.timeout
         try:
+            if call.limit is not None:
+                engine.set_timeout(call.limit)
             described = engine.compare(digest, call.line)
             if described is None:
                 body(engine)
         except BaseException as error:
             raise self._failed(call, error) from error
+        finally:
+            if call.limit is not None:
+                engine.set_timeout(before)
         call.ended = time.time_ns()
         if described is not None:
             call.state = "failed"
@@ -309,7 +319,8 @@ class Group:
         if known is not None:
             reason = known
         elif isinstance(error, TimeoutError):
-            reason = f"not all ranks came within {self.timeout.total_seconds():g} s: {error}"
+            limit = call.limit or self.timeout
+            reason = f"not all ranks came within {limit.total_seconds():g} s: {error}"
         else:
             reason = str(error) or type(error).__name__
         call.error = reason
@@ -379,9 +390,14 @@ class Group:
         for engine in list(self._engines.values()):
             engine.leave()
 
-    def shutdown(self) -> None:
-        """Close the connections of the group."""
+    def shutdown(self, note: str = "") -> None:
+        """Close the connections of the group.
+
+        Args:
+            note: what those that wait for this rank are to know.
+        """
         self._broken = self._broken or "the process group was destroyed"
         for engine in self._engines.values():
+            engine.note = note
             engine.close()
         self._engines.clear()

@@ -190,14 +190,19 @@ class ProcessGroup(Transfers):
         counts = counts_of(input, input_split_sizes, self.size())
         return self._started(self._all_to_all_single(output, input, out_counts, counts))
 
-    def barrier(self, opts: Any = None, async_op: bool = True) -> Any:
+    def barrier(
+        self, opts: Any = None, timeout: timedelta | None = None, async_op: bool = True
+    ) -> Any:
         """Begin to wait for all ranks.
 
         Args:
             opts: ignored.
+            timeout: after which it fails; that of the group by default, and always with NCCL.
             async_op: give a Work; else return when all have come.
         """
-        return self.run("barrier", (), lambda engine: engine.barrier(), key=(), async_op=async_op)
+        return self.run(
+            "barrier", (), lambda engine: engine.barrier(), key=(), async_op=async_op, limit=timeout
+        )
 
     def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work:
         """Begin to send a tensor.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from ._backend_config import Backend, BackendConfig, maker
+from ._errors import left_with
 from ._monitor import Failure, Monitor
 from ._process_group import ProcessGroup
 from ._store import PrefixStore
@@ -281,8 +283,9 @@ def destroy_process_group(group: Any = None) -> None:
         wanted.shutdown()
         del world.groups[wanted.group_name], world.backends[wanted.group_name]
         return
+    note = left_with(sys.exc_info()[1])
     for one in reversed(list(world.groups.values())):
-        one.shutdown()
+        one.shutdown(note)
     _forget()
 
 
@@ -294,17 +297,19 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
+    sort_ranks: bool = True,
 ) -> Any:
     """A group of some of the processes. All processes of the job call this, in the same order.
 
     Args:
-        ranks: the global ranks that it is of; all by default. Sorted: rank i of the group is the i-th smallest.
+        ranks: the global ranks that it is of; all by default.
         timeout: after which a collective fails; that of the job's group by default.
         backend: as in `init_process_group`; that of the job's group by default.
         pg_options: ignored: the engines have no options.
         use_local_synchronization: only the members call this; the group is then named by its ranks.
         group_desc: what to call it in messages.
         device_id: the CUDA device of this process.
+        sort_ranks: rank i of the group is the i-th smallest of `ranks`; else it is the i-th of them.
 
     Returns:
         The group; GroupMember.NON_GROUP_MEMBER on a process that is not in it.
@@ -314,7 +319,9 @@ def new_group(
     """
     default = _get_default_group()
     _seconds(timeout)
-    chosen = sorted(range(world.size) if ranks is None else ranks)
+    chosen = list(range(world.size) if ranks is None else ranks)
+    if sort_ranks:
+        chosen.sort()
     for r in chosen:
         if not 0 <= r < world.size:
             raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from ..tape.sparse import is_sparse
@@ -490,13 +491,19 @@ def all_to_all_single(
     return pg._all_to_all_single(output, input, out_counts, counts, async_op)
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
+def barrier(
+    group: Any = None,
+    async_op: bool = False,
+    device_ids: Any = None,
+    timeout: timedelta | None = None,
+) -> Any:
     """Return when all processes have come.
 
     Args:
         group: of which processes; all by default.
         async_op: give a Work at once, whose `wait` returns then.
         device_ids: a list with the CUDA device to use; ignored on the CPU.
+        timeout: after which it fails; that of the group by default, and always with NCCL.
 
     Returns:
         A Work if `async_op`, or else None.
@@ -504,4 +511,4 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     if device_ids is not None and not isinstance(device_ids, list):
         raise TypeError("Invalid function argument: device_ids type should be List[int]")
     pg = members(group, "barrier")
-    return None if pg is None else pg.barrier(async_op=async_op)
+    return None if pg is None else pg.barrier(timeout=timeout, async_op=async_op)

@@ -380,6 +380,11 @@ def all_parts() -> int:
                 part(some, list(range(1, n)))
         else:
             assert some == dist.GroupMember.NON_GROUP_MEMBER and dist.get_rank(some) == -1
+    if n == 3:
+        turned = dist.new_group([2, 0, 1], sort_ranks=False)
+        assert dist.get_group_rank(turned, 2) == 0 and dist.get_process_group_ranks(turned)[2] == 1
+        for part in PARTS:
+            part(turned, [2, 0, 1])
     dist.barrier()
     return len(PARTS)
 

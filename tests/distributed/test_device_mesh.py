@@ -13,7 +13,7 @@ from tests.distributed.harness import run
 
 
 def facts() -> dict[str, Any]:
-    from gradlib.distributed.device_mesh import DeviceMesh, init_device_mesh
+    from gradlib.distributed import DeviceMesh, init_device_mesh
 
     rank = dist.get_rank()
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))

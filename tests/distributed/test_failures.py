@@ -152,6 +152,11 @@ def lost(op: str, how: str, culprit: int, sockets: bool, asynchronous: bool = Fa
         three(group)
         if how == "raise":
             raise Sudden("this rank has had enough")
+        if how == "finally":
+            try:
+                raise Sudden("this rank has had enough")
+            finally:
+                dist.destroy_process_group()
         if how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if how == "stop":
@@ -181,9 +186,10 @@ def lost(op: str, how: str, culprit: int, sockets: bool, asynchronous: bool = Fa
     return (0.0, "no error", "")
 
 
-LIMITS = {"raise": 2, "kill": 5, "stop": 8, "leave": 2, "exit": 5}
+LIMITS = {"raise": 2, "finally": 2, "kill": 5, "stop": 8, "leave": 2, "exit": 5}
 SAYS = {
     "raise": "Sudden: this rank has had enough",
+    "finally": r"rank {} has left the group; .*Sudden: this rank has had enough \(.*test_failures.py:\d+\)",
     "kill": "rank {} .*(ended|gone)",
     "stop": "rank {} .*stopped",
     "leave": "rank {} has left the group",
@@ -193,7 +199,7 @@ OPS = "all_reduce broadcast reduce all_gather gather scatter all_to_all_single b
 
 
 @pytest.mark.parametrize("sockets", [False, True])
-@pytest.mark.parametrize("how", ["raise", "kill", "stop", "leave", "exit"])
+@pytest.mark.parametrize("how", ["raise", "finally", "kill", "stop", "leave", "exit"])
 def test_a_lost_rank_is_named_on_all_others(how, sockets):
     rng = random.Random(f"{how} {sockets} {os.environ.get('FUZZ_SEED', '0')}")
     culprit, op = rng.randrange(SIZE), rng.choice(["recv", "async", *OPS])
@@ -254,13 +260,18 @@ def late(sockets: bool) -> tuple:
     x = torch.ones(1)
     dist.all_reduce(x, group=group)
     dist.barrier()  # none is late for the all_reduce
-    distributed_c10d._set_pg_timeout(timedelta(seconds=1), group)
+    limit = timedelta(seconds=1)
+    if sockets:
+        distributed_c10d._set_pg_timeout(limit, group)
     store = distributed_c10d._get_default_store()
     if dist.get_rank() == 1:
         store.wait(["rank 0 gave up", "rank 2 gave up"])
     began = time.monotonic()
     try:
-        dist.broadcast(x, 0, group=group)
+        if sockets:
+            dist.broadcast(x, 0, group=group)
+        else:
+            dist.barrier(group, timeout=limit)
         text = "no error"
     except dist.DistBackendError as error:
         text = str(error)
@@ -274,7 +285,8 @@ def test_a_timeout_names_who_did_not_come_and_what_it_called_last(sockets):
     answers = harness.run(late, SIZE, sockets=sockets)
     for rank, (value, seconds, text) in enumerate(answers):
         assert value == SIZE
-        assert "rank 1 did not come" in text and "number 1, all_reduce" in text, (rank, text)
+        assert "not all ranks came within 1 s: rank 1 did not come" in text
+        assert "number 1, all_reduce" in text, (rank, text)
         assert seconds < 3 + harness.ROOM, (rank, seconds)
 
 

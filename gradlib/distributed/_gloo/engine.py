@@ -150,8 +150,8 @@ class Gloo(Backend):
 
     def close(self) -> None:
         if self._shared is not None:
-            self._shared.close()
-        self._links.close()
+            self._shared.close(self.note)
+        self._links.close(self.note)
 
 
 def interface() -> str:

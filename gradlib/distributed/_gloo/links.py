@@ -302,7 +302,7 @@ class Links:
         except (OSError, RuntimeError):  # it is dead, or full: others tell it
             return
 
-    def leave(self) -> None:
+    def leave(self, note: str = "") -> None:
         """Say that nothing more comes from this rank.
 
         To all, not only those that it ever sent something to: others may wait for a first message, which no broken
@@ -310,9 +310,13 @@ class Links:
         """
         for r in range(self.size):
             if r != self.rank:
-                self._tell(r, LEAVE, self._box.last)
+                self._tell(r, LEAVE, self._box.last + note.encode())
 
-    def close(self) -> None:
-        """Leave, and take no more mail."""
-        self.leave()
+    def close(self, note: str = "") -> None:
+        """Leave, and take no more mail.
+
+        Args:
+            note: what the others are to know.
+        """
+        self.leave(note)
         self.room.close(self.group)

@@ -319,7 +319,13 @@ class Shared:
         aborts = [r for r in range(self.size) if words[r * _WORDS + _ABORT]]
         return self._text(aborts[0]) if aborts else None
 
-    def close(self) -> None:
-        """Say that this rank comes no more. The memory goes when nobody uses it."""
+    def close(self, note: str = "") -> None:
+        """Say that this rank comes no more. The memory goes when nobody uses it.
+
+        Args:
+            note: what the others are to know.
+        """
+        if note:
+            self._say((self._text(self.rank) + note).encode())
         self._dead = self._dead or "the process group was destroyed"
         self._words[self._mine + _LEFT] = 1

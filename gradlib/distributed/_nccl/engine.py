@@ -393,4 +393,5 @@ class Nccl(Backend):
             self._points.synchronize()
             for comm in self._communicators:
                 comm.destroy()
+            self._host.note = self.note
             self._host.close()

@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections import deque
+from datetime import timedelta
 from types import CodeType
 from typing import Any
 
@@ -30,8 +31,8 @@ class Call:
     """One collective, send or receive of this rank."""
 
     __slots__ = (
-        "backend", "created", "detail", "dtype", "ended", "error", "group", "nbytes", "op", "p2p", "rank", "seq",
-        "shapes", "site", "started", "state",
+        "backend", "created", "detail", "dtype", "ended", "error", "group", "limit", "nbytes", "op", "p2p", "rank",
+        "seq", "shapes", "site", "started", "state",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +53,7 @@ class Call:
         )  # fmt: skip
         self.nbytes, self.detail, self.site, self.p2p = nbytes, detail, site, p2p
         self.state, self.backend = "scheduled", "gloo"
+        self.limit: timedelta | None = None  # of this one alone; else that of its group
         self.created = time.time_ns()
         self.started = self.ended = 0
         self.error: str | None = None
