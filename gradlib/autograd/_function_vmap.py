@@ -55,13 +55,13 @@ def _lifted(tensor: Tensor) -> Tensor:
 
 
 def _check_rules(cls: Any) -> None:
+    if cls.setup_context is Function.setup_context:
+        raise RuntimeError(NO_SETUP)
     own = cls.vmap is not Function.vmap
     if own and cls.generate_vmap_rule:
         raise RuntimeError(TWO_RULES.format(cls.__name__))
     if not own and not cls.generate_vmap_rule:
         raise RuntimeError(NO_RULE.format(cls.__name__))
-    if cls.setup_context is Function.setup_context:
-        raise RuntimeError(NO_SETUP)
 
 
 def _recorded_inside(cls: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -148,3 +149,9 @@ def refused(what: str):
 
     formula.missing = True
     return formula
+
+
+def warn_of_lost_part(target) -> None:
+    """Warn that complex numbers lose a part when they become numbers of the NumPy dtype `target`; bool asks both."""
+    if target.kind not in "cb":
+        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=4)

@@ -918,7 +918,7 @@ def selu(input: Tensor, inplace: _b.bool = False) -> Tensor:
 def selu_(input: Tensor) -> Tensor:
     """In-place version of ``selu``."""
 def set_default_tensor_type(t: Any) -> None:
-    """Make the dtype of a floating tensor type the default dtype; ``set_default_dtype`` says the same by dtype."""
+    """Make the dtype of a floating tensor type the default dtype; deprecated for ``set_default_dtype``, with a warning."""
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """The direction of each element: x / abs(x), and 0 at 0; of real numbers their sign."""
 def sigmoid(input: Tensor, *, out: Any = None) -> Tensor:

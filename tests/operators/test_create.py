@@ -163,10 +163,13 @@ def test_a_file_as_a_tensor(tmp_path):
 
 
 def test_default_tensor_type():
-    gl.set_default_tensor_type(gl.DoubleTensor)
+    with pytest.warns(UserWarning, match="set_default_tensor_type.. is deprecated"):
+        gl.set_default_tensor_type(gl.DoubleTensor)
     try:
         assert gl.zeros(1).dtype is gl.float64
     finally:
+        gl.set_default_dtype(gl.float32)
+    with pytest.warns(UserWarning, match="is deprecated"):
         gl.set_default_tensor_type("torch.FloatTensor")
     assert gl.zeros(1).dtype is gl.float32
 

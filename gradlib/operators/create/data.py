@@ -337,6 +337,12 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, pin_
         >>> gradlib.zeros(1, dtype=gradlib.float64).new_tensor([1, 2])
         tensor([1., 2.], dtype=torch.float64)
     """
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).",
+            stacklevel=2,
+        )
     return _copied(data, dtype or self.dtype, device or self.device, requires_grad)
 
 
@@ -443,7 +449,7 @@ Example:
 
 @function("set_default_tensor_type")
 def set_default_tensor_type(t):
-    """Make the dtype of a floating tensor type the default dtype; ``set_default_dtype`` says the same by dtype.
+    """Make the dtype of a floating tensor type the default dtype; deprecated for ``set_default_dtype``, with a warning.
 
     Args:
         t: a tensor type such as ``gradlib.DoubleTensor``, or its name, "torch.DoubleTensor".
@@ -454,6 +460,11 @@ def set_default_tensor_type(t):
     Example:
         >>> gradlib.set_default_tensor_type(gradlib.FloatTensor)
     """
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        stacklevel=2,
+    )
     name = (t if isinstance(t, str) else getattr(t, "__name__", "")).rpartition(".")[2]
     found = [kind for kind in dtypes.ALL if kind.tensor_type == name]
     if not found:

@@ -24,6 +24,7 @@ from ...tape.layout import (
     suggested,
 )
 from ...tape.tensor import Tensor
+from ..kinds import warn_of_lost_part
 
 
 def _copy(xp, self, *, order):
@@ -187,6 +188,8 @@ def convert(
         if target.type != here.type or (target.index is not None and target.index != here.index):
             out = to_device_op.call(out, target, here, non_blocking)
     if dtype is not None and dtype.np != out._array.dtype:
+        if out._array.dtype.kind == "c":
+            warn_of_lost_part(dtype.np)
         out = cast_op.call(out, dtype.np, out._array.dtype)
     if memory_format is not None and memory_format != preserve_format:
         lies_so = (suggested(out._array) or contiguous_format) == memory_format

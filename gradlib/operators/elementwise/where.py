@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,15 @@ def where(condition, input=None, other=None, *, out=None):
         )
     if condition._array.dtype.kind not in "bu":
         raise RuntimeError(
-            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{condition.dtype.scalar_type}"
         )
     if condition._array.dtype.kind != "b":
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version of PyTorch. Use a boolean condition instead.",
+            stacklevel=2,
+        )
         condition = condition.bool()
     input, other = _beside(input, other), _beside(other, input)
     return write_same(

@@ -20,7 +20,7 @@ from ...tape.device import beside
 from ...tape.dtypes import FLOAT8
 from ...tape.float8 import narrowed
 from ...tape.tensor import Tensor
-from ..kinds import same_dtype
+from ..kinds import same_dtype, warn_of_lost_part
 from ..shape.expand import broadcast_tensors
 
 # -- fill and zero -----------------------------------------------------------------------------------------------
@@ -210,6 +210,8 @@ def copy_(self, src, non_blocking=False):
         src = src.to(self.device, non_blocking=non_blocking)
         other = src._array
     if quiet(self, src) and not in_the_way(copy_op, self, src):
+        if other.dtype is not array.dtype and other.dtype.kind == "c":
+            warn_of_lost_part(array.dtype)
         _copy_into(None, array, other)
         return wrote(self, "copy_")
     if other.dtype != array.dtype:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 from ...op.declare import declare
 from ...op.expose import PUBLIC, c_type, function, need_tensor, write_out, write_same
@@ -46,6 +47,12 @@ def kron(input, other, *, out=None):
         >>> gradlib.kron(gradlib.tensor([1, 2]), gradlib.tensor([1, 10]))
         tensor([ 1, 10,  2, 20])
     """
+    for name, place, value in (("input", 1, input), ("other", 2, other)):
+        if not isinstance(value, Tensor):
+            kind = type(value).__name__
+            raise TypeError(
+                f"kron(): argument '{name}' (position {place}) must be Tensor, not {kind}"
+            )
     n = max(input.ndim, other.ndim)
     a = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
     b = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
@@ -420,6 +427,12 @@ def cross(input, other, dim=None, *, out=None):
         tensor([0., 0., 1.])
     """
     if dim is None:
+        warnings.warn(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
+            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
+            "in a future release.",
+            stacklevel=2,
+        )
         dim = next((i for i, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")

@@ -182,6 +182,7 @@ def ctc_loss(
             raise RuntimeError(
                 f"Expected input_lengths to have value at most {x.shape[0]}, but got value {length}"
             )
+    _check_label_sizes(labels.shape if targets.dim() else (1,), sizes)
     if labels.ndim == 1 and not (alone and targets.dim() == 1):
         starts = np.cumsum([0, *sizes])
         rows = [labels[a : a + n] for a, n in zip(starts, sizes, strict=False)]
@@ -199,6 +200,26 @@ def ctc_loss(
         by = np.maximum(sizes, 1).astype(losses._array.dtype)
         return (losses / Tensor._make(backend_of(losses._array).asarray(by))).mean()
     return losses.sum() if number == SUM else losses[0] if alone else losses
+
+
+def _check_label_sizes(shape: tuple[int, ...], sizes: list[int]) -> None:
+    """RuntimeError where `target_lengths` does not fit the targets: a row each, or all in one."""
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(
+            f"Expected target_lengths to have value at least 0, but got value {min(sizes)}"
+        )
+    if len(shape) == 1:
+        places = ("", sum(sizes), 0)
+    elif shape[0] != len(sizes):
+        places = ("", len(sizes), 0)
+    else:
+        places = ("at least ", max(sizes, default=0), 1)
+    least, wanted, dim = places
+    if shape[dim] < wanted if least else shape[dim] != wanted:
+        raise RuntimeError(
+            f"Expected tensor to have size {least}{wanted} at dimension {dim}, but got size {shape[dim]} for argument "
+            "#2 'targets'"
+        )
 
 
 def _normalisation(log_probs: Tensor, lengths: list[int], losses) -> Tensor:

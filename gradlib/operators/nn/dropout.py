@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 
@@ -253,8 +254,6 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
         >>> F.dropout2d(gradlib.ones(1, 2, 2, 1), 1.0).sum()
         tensor(0.)
     """
-    import warnings
-
     if input.dim() not in (3, 4):
         warnings.warn(
             f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and "
@@ -299,6 +298,14 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
         >>> F.dropout3d(gradlib.ones(1, 2, 2, 1, 1), 1.0).sum()
         tensor(0.)
     """
+    if input.dim() not in (4, 5):
+        warnings.warn(
+            f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated and will result in an "
+            "error in a future release. To retain the behavior and silence this warning, please use dropout instead. "
+            "Note that dropout3d exists to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel "
+            "dimension, and an optional batch dimension (i.e. 4D or 5D inputs).",
+            stacklevel=2,
+        )
     return _channels(3, input, p, training, inplace)
 
 

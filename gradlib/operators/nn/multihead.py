@@ -7,8 +7,10 @@ import warnings
 
 from ...op.expose import PUBLIC, c_type, function
 from ...op.vmap import draws
+from ...tape.dtypes import bool_
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
+from ..create.filled import zeros_like
 from ..linalg.linear import linear_op
 from ..random.draw import as_array, draw_for
 from ..shape.pad import pad
@@ -74,16 +76,15 @@ def _canonical_mask(
     """
     if mask is None:
         return None
-    if mask._array.dtype.kind != "b" and not mask.is_floating_point():
+    hides = mask.dtype is bool_
+    if not hides and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
         warnings.warn(
             f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
             stacklevel=3,
         )
-    if mask._array.dtype.kind == "b":
-        return mask.new_zeros(mask.shape, dtype=target_type).masked_fill_(mask, -math.inf)
-    return mask
+    return zeros_like(mask, dtype=target_type).masked_fill_(mask, -math.inf) if hides else mask
 
 
 def _project(query, key, value, weight, bias):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import warnings
 
 from ...op.declare import declare
 from ...op.expose import function, write_out
@@ -131,7 +132,15 @@ def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
         correction = 1 if unbiased else 0
     elif correction is None:
         correction = 1
-    result = op.call(input, dims_of(axis if dim is None else dim, input.ndim), correction, keepdim)
+    dims = dims_of(axis if dim is None else dim, input.ndim)
+    n = count(input.shape, dims) if dims else input.numel()
+    if n <= correction:
+        warnings.warn(
+            f"{op.name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            stacklevel=3,
+        )
+    result = op.call(input, dims, correction, keepdim)
     return write_out(out, result) if out is not None else result
 
 

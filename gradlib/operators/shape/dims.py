@@ -7,6 +7,7 @@ after in-place operations.
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
 from ...op.declare import Op, declare
@@ -127,12 +128,21 @@ def t(input):
 
 @prop("T")
 def reversed_dims(self):
-    """A view with all dimensions in reverse order: of a matrix its transpose.
+    """A view with all dimensions in reverse order: of a matrix its transpose; for others it is deprecated and warns.
 
     Example:
         >>> gradlib.zeros(2, 3).T.shape
         torch.Size([3, 2])
     """
+    if self._array.ndim != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+            if self._array.ndim
+            else "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.",
+            stacklevel=2,
+        )
     return permute_op.call(self, tuple(range(self._array.ndim - 1, -1, -1)))
 
 

@@ -31,6 +31,9 @@ class BaseIterator:
         self.indices = iter(self.sampler)
         self.base_seed = draw_seed(loader.generator)
         self.yielded = 0
+        self.expected = (
+            loader._IterableDataset_len_called
+        )  # list() asks for the length, too, but later
         self.warned = False
         self.pin = loader.pin_memory and _can_pin()
 
@@ -49,9 +52,8 @@ class BaseIterator:
     def _next(self) -> Any:
         batch = self.next_batch()
         self.yielded += 1
-        loader = self.loader
-        expected = loader._IterableDataset_len_called
-        if loader._iterable and expected is not None and self.yielded > expected:
+        expected = self.expected
+        if expected is not None and self.yielded > expected and self.loader._iterable:
             self._warn_of_length(expected)
         return pin_memory(batch) if self.pin else batch
 
