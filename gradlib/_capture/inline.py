@@ -344,6 +344,19 @@ def calls(
     return found
 
 
+def always_declines(draft: Any, function: Callable, args: list, names: list, kwargs: dict) -> bool:
+    """Whether an overlay gives NotImplemented for all arrays of these layouts, whatever values they have."""
+    before, trace = draft.mark(), Trace(draft)
+    given = [a if n is None else Probe(trace, a, n) for a, n in zip(args, names, strict=True)]
+    try:
+        found = function(*given, **kwargs)
+    except Exception:  # it asks for a value, or goes beyond NumPy
+        found = None
+    trace.open = False
+    draft.back_to(*before)
+    return found is NotImplemented
+
+
 def holds_arrays(value: Any) -> bool:
     """Whether something has arrays in it, whose values are others each time."""
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ from ..tape.layout import in_order
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
-from .inline import calls, holds_arrays, out_of
+from .inline import always_declines, calls, holds_arrays, out_of
 from .memory import OUT, made
 from .writer import Writer
 
@@ -111,22 +111,29 @@ class Ops(Writer, Interposer):
         some = next(a for a in arrays if a is not None)
         xp = kernels_of(some)
         given = [f"[{', '.join(names)}]"] if op.variadic else names
-        raw, used = NotImplemented, overlays.forward_of(xp, op)
-        if used is not None:
-            raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
+        overlay = overlays.forward_of(xp, op)
+        raw, used = NotImplemented, overlay
+        if overlay is not None:
+            raw = overlay(xp, arrays, **kwargs) if op.variadic else overlay(xp, *arrays, **kwargs)
         if raw is NotImplemented:
             used = op.forward
             raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
+            if overlay is not None and self._declines(op, overlay, xp, arrays, names, kwargs):
+                overlay = None
         outs = None
         new = None
-        if used is op.forward and op.ufunc:
+        if overlay is None and op.ufunc:
             text, new = self._ufunc(op, getattr(xp, op.ufunc), arrays, names, raw)
         else:
-            if not op.variadic and not self._boxes:
+            for_all = overlay is None or used is overlay  # values that have these layouts
+            if not op.variadic and not self._boxes and for_all:
                 outs = self._inlined(op, used, xp, arrays, names, kwargs, raw)
             if outs is None:
                 given = [self.draft.constant(xp), *given, *texts]
-                if used is op.forward and spreading.suits(op) and spreading.large(arrays):
+                if overlay is not None:  # in a replay it may say otherwise
+                    given[:0] = self.draft.constant(overlay), self.draft.constant(op.forward)
+                    used = overlays.either
+                elif spreading.suits(op) and spreading.large(arrays):
                     given.insert(0, self.draft.constant(used))
                     used = spreading.spread_formula
                 text = f"{self.draft.constant(used)}({', '.join(given)})"
@@ -144,6 +151,12 @@ class Ops(Writer, Interposer):
                     self.emit(f"{part} = {name}[{i}]", (part,), (name,))
                     self._name(value, part)
         return self._finished(op, xp, arrays, names, raw, outs)
+
+    def _declines(self, op, overlay, xp, arrays, names, kwargs) -> bool:
+        """Whether an overlay that said no says so in each replay."""
+        own = [None if n == "None" else n for n in names]
+        plain = not self._boxes and not op.variadic
+        return plain and always_declines(self.draft, overlay, [xp, *arrays], [None, *own], kwargs)
 
     def _ufunc(self, op, ufunc, arrays, names, raw) -> tuple:
         """The call of a ufunc, over several threads where that may pay, and what is known of its result."""

@@ -14,10 +14,11 @@ too few elements) the formula is what runs. Derivatives of derivatives always us
 
 - A **forward** overlay has the signature of the op's forward and returns what that returns: the result, or results
   followed by hidden values.
-- A **vjp** overlay names what it needs by parameters, like a formula: `F` (whose `backend` is `xp`), `g` or `gs`,
-  `needs`, and what the op saves: what its own formulas use, its hidden values and what it `saves`. It returns one
-  gradient (or None) for each tensor argument. Gradients of elementwise ops have the result's shape: the caller sums
-  them to the argument's, as for formulas.
+  It may say no because of the values that it is given.
+- A **vjp** overlay says no because of layouts alone. It names what it needs by parameters, like a formula: `F` (whose
+  `backend` is `xp`), `g` or `gs`, `needs`, and what the op saves: what its own formulas use, its hidden values and what
+  it `saves`. It returns one gradient (or None) for each tensor argument. Gradients of elementwise ops have the result's
+  shape: the caller sums them to the argument's, as for formulas.
 
 This floor knows no device: a device fills its table (`Overlays.come_from`), and the namespace of its arrays carries it
 as `overlays` (None: there are none). Generated code asks for an overlay once, when it is written.
@@ -165,6 +166,12 @@ def forward_of(xp: Any, op: Any) -> Callable | None:
     """The forward overlay of an op for arrays of the namespace `xp`, or None."""
     table = xp.overlays
     return None if table is None or _off else table.forward_of(op)
+
+
+def either(overlay: Callable, formula: Callable, *args: Any, **kwargs: Any) -> Any:
+    """What a forward overlay gives, or the formula where it says no: some look at values before they do."""
+    found = overlay(*args, **kwargs)
+    return formula(*args, **kwargs) if found is NotImplemented else found
 
 
 def vjp_of(xp: Any, op: Any) -> Callable | None:
