@@ -11,6 +11,7 @@ the last one that names one of the group; from then on it is that of a later res
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -156,7 +157,8 @@ def keep_freed_memory() -> None:
     it has seen freed. A step whose arrays come and go by the megabyte pays for that with thousands of page faults each
     time. One large block, which is never touched, raises the limit for good; elsewhere this has no effect.
     """
-    np.empty(MOST, np.uint8)
+    with suppress(MemoryError):  # where the process may not have that much
+        np.empty(MOST, np.uint8)
 
 
 def _best(free: list[int], sizes: list[int], need: int) -> int | None:
