@@ -40,6 +40,7 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from .devices.numpy import heap as _heap
 from .op.expose import PUBLIC as _PUBLIC
 from .op.expose import overridable as _overridable
 from .random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -106,6 +107,8 @@ from .tape.settings import (
 )
 from .tape.tensor import Size, Tensor
 from .version import __version__
+
+_heap.keep_freed_memory()
 
 globals().update(_PUBLIC)
 globals().update(_ALIASES)  # half, float, double, int, long...

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import resource
 import subprocess
 import sys
 from textwrap import dedent
+
+import pytest
 
 
 def test_importing_leaves_the_collector_as_it_was():
@@ -30,3 +35,27 @@ def test_importing_leaves_the_collector_as_it_was():
         [sys.executable, "-c", dedent(program)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the heap of glibc")
+@pytest.mark.parametrize("limits", [{}, {"MALLOC_TRIM_THRESHOLD_": "100000"}])
+def test_freed_memory_stays_for_the_next_step(limits):
+    program = """
+        import resource
+        import gradlib as torch
+        x = torch.ones(1 << 20)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(20):
+            y = x + 1
+            del y
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    """
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
+    faults = subprocess.check_output(
+        [sys.executable, "-c", dedent(program)], text=True, env={**plain, **limits}
+    )
+    pages = (4 << 20) // resource.getpagesize()
+    if limits:  # the environment has the last word
+        assert int(faults) > 10 * pages
+    else:
+        assert int(faults) < 2 * pages

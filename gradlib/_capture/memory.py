@@ -11,15 +11,12 @@ the last one that names one of the group; from then on it is that of a later res
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 OUT = "@out"  # stands for the kept array in the text of a line
 ALIGNED = 64  # bytes: a line of the cache
-MOST = (32 << 20) - (64 << 10)  # bytes: the largest block that the C library keeps in its heap
 APART = 320  # bytes between two arrays, so that they do not lie at the same places of pages
 
 
@@ -147,18 +144,6 @@ class Layout:
 
     def __len__(self) -> int:
         return len(self._arrays)
-
-
-@cache
-def keep_freed_memory() -> None:
-    """Let the C library keep what a step frees for the next one, up to 64 MB, instead of giving it back to the system.
-
-    glibc gives back what is free at the end of its heap beyond a limit, which it raises to twice the largest block that
-    it has seen freed. A step whose arrays come and go by the megabyte pays for that with thousands of page faults each
-    time. One large block, which is never touched, raises the limit for good; elsewhere this has no effect.
-    """
-    with suppress(MemoryError):  # where the process may not have that much
-        np.empty(MOST, np.uint8)
 
 
 def _best(free: list[int], sizes: list[int], need: int) -> int | None:

@@ -33,7 +33,7 @@ from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import _HOOKS
-from .memory import Layout, keep_freed_memory
+from .memory import Layout
 from .plan import Draft
 from .recorder import Recorder, recorded_gradients
 from .state import Opaque, State
@@ -120,7 +120,6 @@ class Plan:
     """A plan that may be replayed, and what has to be as it was."""
 
     def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
-        keep_freed_memory()
         draft, self.reached = recorder.draft, recorder.reached
         self.run, self.numbers, self.layout = draft.compile(len(recorder.arguments), texts)
         self.memory: list[tuple] = []  # of replays that are over
