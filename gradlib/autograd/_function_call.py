@@ -72,7 +72,7 @@ JVP_NOT_AS_IS = (
 )
 
 
-OWN = -4  # versions: see core.saved
+OWN = -4  # versions: see tape.saved
 
 
 def finish(cls, ctx: FunctionCtx, node, args: tuple, output, bits: int):

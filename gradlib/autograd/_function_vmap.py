@@ -218,7 +218,7 @@ def _match(tensor: Any, names: list, values: list, level: BatchLevel) -> Any:
 
 
 def watched_entries(level: BatchLevel, run: Callable, leaves: list, spec: Any) -> Any:
-    """`core.batched.each_entry` on tensors that are watched inside: a Function whose rule is a loop over entries.
+    """`op.vmap.each_entry` on tensors that are watched inside: a Function whose rule is a loop over entries.
 
     Its backward and jvp are such functions themselves, so that they have derivatives again.
     """

@@ -191,7 +191,7 @@ def _non_blocking(lane: Any) -> bool:
 
 
 class Sanitizer:
-    """A recorder (`core.recording`) that follows the uses of device memory."""
+    """A recorder (`tape.recording`) that follows the uses of device memory."""
 
     def __init__(self, on_error: str):
         self.on_error = on_error

@@ -1,6 +1,6 @@
 """Writing into a tensor: what in-place ops with kernels of their own share.
 
-`core.inplace` computes a new value and copies it in; that costs a pass over the whole tensor even when ``x[i] = v``
+`op.inplace` computes a new value and copies it in; that costs a pass over the whole tensor even when ``x[i] = v``
 touches one row. An `InPlace` pairs an op with a kernel that writes only what changes.
 """
 

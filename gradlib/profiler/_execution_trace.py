@@ -141,7 +141,7 @@ class ExecutionTraceObserver:
         with open(self._path or os.devnull, "w") as file:
             json.dump(trace, file)
 
-    # -- what it is told of; see core.recording ------------------------------------------------------------------------
+    # -- what it is told of; see tape.recording ------------------------------------------------------------------------
 
     def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> dict:
         """Note the beginning of a range; called by operations.

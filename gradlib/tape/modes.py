@@ -40,7 +40,7 @@ class Shared:
     def __init__(self) -> None:
         self.active = 0
         self.batches = 0  # vmaps that run on all entries at once
-        self.lazy = False  # whether any tensor was ever a conjugated or negated view; see core.lazy
+        self.lazy = False  # whether any tensor was ever a conjugated or negated view; see tape.lazy
         self.sparse: Any = (
             None  # the class of raw sparse arrays, once there is one; see tape.sparse
         )
@@ -64,10 +64,10 @@ class ThreadState(threading.local):
     capture: Any = (
         None  # writes down what the thread computes, as a plan to replay; see gradlib._capture
     )
-    recorder: Any = None  # told of every op and node while PROFILE is set; see core.recording
+    recorder: Any = None  # told of every op and node while PROFILE is set; see tape.recording
     modules: Any = None  # class names of the modules being called, while somebody asks
-    batch: Any = None  # the innermost vmap that runs on all entries at once; see core.batched
-    replay: Any = None  # told before random numbers are drawn that shall be those of an earlier part; see core.batching
+    batch: Any = None  # the innermost vmap that runs on all entries at once; see op.vmap
+    replay: Any = None  # told before random numbers are drawn that shall be those of an earlier part; see op.vmap
     cast_as: Any = None  # what autocast casts ops as inside the function that runs: device type -> policy; see amp
     site: Any = None  # the frame of the user's call that autocast is about, once somebody asked; see tape.source
     interposers: tuple = ()  # Interposers: autocast...; the one that is asked first is last

@@ -1,4 +1,4 @@
-"""core.recording: what recorders are told, in properly nested pairs."""
+"""tape.recording: what recorders are told, in properly nested pairs."""
 
 from __future__ import annotations
 
