@@ -294,11 +294,14 @@ def run(
     except BaseException as exc:
         if isinstance(exc, Exception) and node is not None:
             told = errors.in_backward(exc)
-            errors.note(told, node)
-            if state.bits & ANOMALY:
-                report(node)
-            if told is not exc:
-                raise told from exc
+            try:
+                errors.note(told, node)
+                if state.bits & ANOMALY:
+                    report(node)
+                if told is not exc:
+                    raise told from exc
+            finally:
+                del told  # its traceback has this frame
         raise
 
 

@@ -285,10 +285,21 @@ def test_no_rule():
         def forward(ctx, x):
             return x * 2
 
-    with pytest.raises(
-        RuntimeError, match="tried to vmap over Plain, but it does not have vmap support"
-    ):
+    class InTwo(Function):
+        @staticmethod
+        def forward(x):
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+    with pytest.raises(RuntimeError, match="it must override the setup_context staticmethod"):
         vmap(Plain.apply)(batch(2, 3))
+    with pytest.raises(
+        RuntimeError, match="tried to vmap over InTwo, but it does not have vmap support"
+    ):
+        vmap(InTwo.apply)(batch(2, 3))
     assert gradlib.equal(
         vmap(lambda t: t + Plain.apply(gradlib.ones(3)))(batch(2, 3)), batch(2, 3) + 2
     )

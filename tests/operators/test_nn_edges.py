@@ -59,8 +59,10 @@ def test_mean_cross_entropy_of_ignored_targets_alone_has_no_gradient():
 
 def test_dropout_of_nothing_is_its_input():
     x = gl.ones(2, 3, 4)
-    for fn in (F.dropout, F.dropout1d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout):
+    for fn in (F.dropout, F.dropout1d, F.alpha_dropout, F.feature_alpha_dropout):
         assert fn(x, 0.0, True) is x and fn(x, 0.5, False) is x
+    x = gl.ones(2, 3, 4, 1)
+    assert F.dropout3d(x, 0.0, True) is x and F.dropout3d(x, 0.5, False) is x
 
 
 def test_shuffles_never_share_memory_with_their_input():

@@ -123,6 +123,7 @@ CALLS: dict[str, Any] = {
     "matrix_power": lambda: (positive(), 3),
     "nonzero_static": lambda: (D(4, 3),),
     "range": lambda: (0, 5),
+    "cross": lambda: (D(4, 3), D(4, 3), 1),
     "linalg.cross": lambda: (D(4, 3), D(4, 3)),
     "linalg.matrix_power": lambda: (positive(), 3),
     "fft.hfft": lambda: (torch.complex(D(4, 3), D(4, 3)),),

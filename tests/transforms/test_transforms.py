@@ -29,7 +29,7 @@ CHUNK = 25
 SAMPLED, COVERED = 1526, 2128
 # Public names without samples, entries of checks in exceptions.txt: a loss, to be raised for new public names only.
 LEFT_OUT, LISTED = (
-    1487,
+    1502,
     235,
 )  # 119 of them distributions, 475 of processes and their groups, 12 of sparse tensors
 
