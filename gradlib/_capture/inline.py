@@ -237,9 +237,13 @@ def _blas(a: Any, b: Any) -> bool:
     )
 
 
-def out_of(ufunc: Any) -> str:
-    """How the array that a ufunc writes into is given to it: by its place, which is quicker, or by name."""
-    return OUT if ufunc.nin == 1 or ufunc in _BY_PLACE else f"out={OUT}"
+def out_of(function: Any) -> str:
+    """How the array that a ufunc writes into is given to it: by its place, which is quicker, or by name.
+
+    function: a ufunc, or one that stands for it in a namespace (of oneMKL, say).
+    """
+    by_place = getattr(function, "nin", 0) == 1 or function in _BY_PLACE
+    return OUT if by_place else f"out={OUT}"
 
 
 _BY_PLACE = (np.add, np.subtract, np.multiply, np.true_divide, np.matmul)
