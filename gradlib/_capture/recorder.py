@@ -8,6 +8,7 @@ recording: the step is then run as it is, always.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -64,11 +65,15 @@ class Recorder(Ops, Backward):
         modes.set_bits(state.bits | OBSERVE)
         recording.add(self)
         self.watch.look_at(self.reached.functions)
+        collects = gc.isenabled()
+        gc.disable()  # what it calls is no part of the step: callbacks, finalizers of garbage
         self.watch.start()
         try:
             result = step(*args, **kwargs)
         finally:
             self.watch.stop()
+            if collects:
+                gc.enable()
             recording.remove(self)
             modes.set_bits(state.bits & ~OBSERVE)
             state.capture, state.interposers = None, before

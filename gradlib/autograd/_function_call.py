@@ -455,7 +455,6 @@ def zeros_beside(tensor: Tensor) -> Tensor:
 
 def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tensor:
     """`grad` summed to the shape and cast to the dtype of the argument; RuntimeError if that is impossible."""
-
     shape, dtype, kind = want
     grad = resolved(grad)
     have = grad._array.shape
@@ -467,7 +466,7 @@ def fit(node: BackwardCFunction, grad: Tensor, index: int, want: tuple) -> Tenso
                 f"but expected shape compatible with {errors.size(shape)}"
             )
         grad = traced_ops.sum_to_size(grad, shape)
-    if grad._array.dtype != dtype:
+    if dtype is not None and grad._array.dtype != dtype:
         if grad._array.dtype.kind == "c" and dtype.kind != "c":
             raise RuntimeError(
                 f"Function {node.node_name} returned an invalid gradient at index {index} - got {grad.dtype} but the "

@@ -422,7 +422,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
                 fn, array = a._fn, a._array
                 edges.append(edge(a) if fn is None else (fn, a._nr))
                 kind = stored(array).__class__ if array.__class__ is Lazy else array.__class__
-                inputs.append((array.shape, array.dtype, kind))
+                wanted = array.dtype
+                if fn is None and shared.gradient_dtype is not None:
+                    wanted = shared.gradient_dtype(a)  # None: any
+                inputs.append((array.shape, wanted, kind))
             else:
                 needs.append(False)
                 edges.append(NO_EDGE)

@@ -95,7 +95,8 @@ def stored(leaf: Tensor, grad: Tensor, create_graph: bool) -> Tensor:
     """A Tensor gradient in the leaf's layout that aliases nothing the user can reach."""
     if create_graph:
         return grad.clone()
-    return Tensor._make(laid_out(leaf._array, raw_values(grad)))
+    array = raw_values(grad)
+    return Tensor._make(laid_out(leaf._array, array, _dtype(leaf, array)))
 
 
 def first_gradient(leaf: Tensor, grads: list) -> Tensor:
@@ -106,7 +107,10 @@ def first_gradient(leaf: Tensor, grads: list) -> Tensor:
         grad.__class__ is array.__class__
         and grad.strides == array.strides
         and grad.shape == array.shape
-        and grad.dtype is array.dtype
+        and (
+            grad.dtype is array.dtype
+            or (shared.gradient_dtype is not None and grad.dtype == _dtype(leaf, grad))
+        )
         and sys.getrefcount(grad) <= STEALABLE
         and (
             grad.base is None
@@ -119,7 +123,14 @@ def first_gradient(leaf: Tensor, grads: list) -> Tensor:
         and (grad.__class__ is not np.ndarray or grad.flags.writeable)
     ):
         return Tensor._make(grad)
-    return Tensor._make(laid_out(array, grad))
+    return Tensor._make(laid_out(array, grad, _dtype(leaf, grad)))
+
+
+def _dtype(leaf: Tensor, grad: Any) -> np.dtype:
+    """The dtype of the ``.grad`` of a leaf, at which `grad` arrives first."""
+    if shared.gradient_dtype is None:
+        return leaf._array.dtype
+    return shared.gradient_dtype(leaf) or grad.dtype
 
 
 def _probe(values: list) -> int:
@@ -130,22 +141,23 @@ def _probe(values: list) -> int:
 STEALABLE = _probe([object()])
 
 
-def laid_out(array, grad):
-    """A copy of `grad` with the dtype of `array`, and its strides if they are dense, else row-major."""
+def laid_out(array, grad, dtype):
+    """A copy of `grad` of a dtype, with the strides of `array` if they are dense, else row-major."""
     if array.__class__ is Lazy:
         array = array.physical._array
     if array.size and is_dense(array):
+        strides = array.strides
+        if dtype is not array.dtype:
+            strides = tuple([s // array.itemsize * dtype.itemsize for s in strides])
         out = (
-            np.empty_like(array, order="K")
+            np.empty_like(array, dtype, order="K")
             if array.__class__ is np.ndarray
-            else array.__class__(array.shape, array.dtype, strides=array.strides)
+            else array.__class__(array.shape, dtype, strides=strides)
         )
-        if out.strides != array.strides:
-            out = np.lib.stride_tricks.as_strided(out, array.shape, array.strides)
+        if out.strides != strides:
+            out = np.lib.stride_tricks.as_strided(out, array.shape, strides)
     else:
-        out = (np.empty if array.__class__ is np.ndarray else array.__class__)(
-            array.shape, array.dtype
-        )
+        out = (np.empty if array.__class__ is np.ndarray else array.__class__)(array.shape, dtype)
     out[...] = grad
     return out
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 INTERNAL = frozenset(
-    "_accumulator _backward_hooks _post_accumulate_grad_hooks _retain _tangent _tangent_level _tangent_part "
-    "_tangent_copied _geometries _stands_for _inherits _detached _mirrored".split()
+    "_accumulator _backward_hooks _grad_dtype _post_accumulate_grad_hooks _retain _tangent _tangent_level "
+    "_tangent_part _tangent_copied _geometries _stands_for _inherits _detached _mirrored".split()
 )
 """Attributes of a Tensor that belong to the graph or to its memory: no program sees them, no file has them."""
 

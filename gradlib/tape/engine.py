@@ -17,6 +17,7 @@ from typing import Any
 from . import errors, handed, modes, recording, streams
 from .accumulation import accumulate, keep_gradient
 from .anomaly import check_nan, report
+from .dtypes import from_np
 from .lazy import Lazy, raw_values
 from .modes import (
     ANOMALY,
@@ -414,10 +415,10 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
     leaf, extra, traced = node.variable, node.extra, task.traced
     if grads[0] is None:
         return
-    if (
-        getattr(grads[0], "_array", grads[0]).dtype is not leaf._array.dtype
-    ):  # NumPy widens some half-type products
-        grads[0] = grads[0].to(leaf.dtype) if traced else grads[0].astype(leaf._array.dtype)
+    wanted = leaf._array.dtype if shared.gradient_dtype is None else shared.gradient_dtype(leaf)
+    have = getattr(grads[0], "_array", grads[0]).dtype
+    if have is not wanted and wanted is not None:  # NumPy widens some half-type products
+        grads[0] = grads[0].to(from_np(wanted)) if traced else grads[0].astype(wanted)
     if leaf._backward_hooks:
         grads[0] = run_tensor_hooks(leaf._backward_hooks, grads[0], traced)
     if (node, 0) in task.wanted:

@@ -35,7 +35,7 @@ _lock = threading.Lock()
 class Shared:
     """State of the whole process, read by every op."""
 
-    __slots__ = ("active", "batches", "cuda", "lazy", "sparse", "subclasses")
+    __slots__ = ("active", "batches", "cuda", "gradient_dtype", "lazy", "sparse", "subclasses")
 
     def __init__(self) -> None:
         self.active = 0
@@ -45,6 +45,8 @@ class Shared:
             None  # the class of raw sparse arrays, once there is one; see tape.sparse
         )
         self.cuda: Any = None  # backends.streams.Streams, once a CUDA device is used
+        # ``f(leaf)``: NumPy's dtype of its gradients, or None for any; once a program has set one
+        self.gradient_dtype: Any = None
         # the module ops.subclass while a tensor of a class with a __torch_dispatch__ lives
         self.subclasses: Any = None
 

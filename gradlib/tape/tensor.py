@@ -20,6 +20,7 @@ from .declared import Declared
 from .device import CPU, device, on_cuda, stored
 from .dispatching import Dispatch
 from .geometry import Geometry
+from .gradient_dtype import GradientDtype, refusal
 from .interop import Interop
 from .layout import UNSTORED, strided
 from .modes import INFERENCE as INFERENCE_MODE
@@ -78,7 +79,7 @@ INFERENCE_REQUIRES_GRAD = (
 )
 
 
-class Tensor(Attributes, Interop, Geometry, Hooks, Dispatch, Declared):
+class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Declared):
     """A multi-dimensional array that records operations for differentiation. Made by ``gradlib.tensor`` and others."""
 
     # Hot state, set by every op. _nr: see node.py. _ver: int or Storage. _view: View or None.
@@ -451,11 +452,8 @@ class Tensor(Attributes, Interop, Geometry, Hooks, Dispatch, Declared):
                 )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
-            if value._array.dtype != self._array.dtype:
-                raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with dtype "
-                    f"'{self.dtype.name}'. The gradient must match the tensor's dtype (e.g. call .to(tensor.dtype))."
-                )
+            if (wrong := refusal(self, value)) is not None:
+                raise RuntimeError(wrong)
             if value.device.type != self.device.type:
                 raise RuntimeError(
                     f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 
@@ -656,3 +657,36 @@ def test_kernels_that_look_at_values_before_they_say_no():
                     bits(v) for v in flatten(f(given))[0]
                 ]
             assert step.replays == 1
+
+
+def test_the_garbage_collector_is_no_part_of_a_step():
+    """Its callbacks (of hypothesis, of profilers) and finalizers of garbage run at any time, recorded or not."""
+    called = []
+
+    class Garbage:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            called.append("finalized")
+
+    def callback(phase, info):
+        called.append(phase)
+
+    def f(x):
+        for _ in range(20):
+            x = (x * 1.5).sin()
+        return x
+
+    step, threshold = torch.capture(f), gc.get_threshold()
+    gc.callbacks.append(callback)
+    gc.set_threshold(1, 1, 1)
+    try:
+        for k in range(6):
+            Garbage()
+            assert bits(step(x_of(k))) == bits(f(x_of(k)))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(callback)
+    assert called and gc.isenabled()
+    assert step.replays == 1, torch.explain(step)
