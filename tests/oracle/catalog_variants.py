@@ -48,7 +48,7 @@ _NORM = (
     "mixed dtypes in normalisation are computed in the wider one",
 )
 _BIAS = (
-    "expected all tensors to have the same dtype",
+    "expected all tensors to have the same dtype|and bias type",
     "a bias of another dtype: PyTorch takes it in some algorithms",
 )
 _INTO = "out= strided", "PyTorch's kernel writes as if `out` were contiguous"

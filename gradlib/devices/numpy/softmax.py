@@ -157,8 +157,9 @@ def by_rows(block, along, dim: int, *arrays):
 
 
 def of_few(x) -> bool:
-    """Whether an array of float32 or float64 is so small that the number of calls decides."""
-    return 0 < x.size <= SMALL and x.ndim > 0 and (x.dtype is F4 or x.dtype is F8)
+    """Whether an array of float32 or float64, in rows, is so small that the number of calls decides."""
+    few = 0 < x.size <= SMALL and x.ndim > 0 and (x.dtype is F4 or x.dtype is F8)
+    return few and x.flags.c_contiguous
 
 
 @forward("softmax")
