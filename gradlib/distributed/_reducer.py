@@ -353,7 +353,9 @@ class Reducer:
             if grad is not view:
                 param._grad = view
         elif grad is None or is_sparse(grad):
-            param._grad = Tensor._make(laid_out(param._array, raw_values(view.to(param.dtype))))
+            kind = param.grad_dtype or view.dtype
+            array = raw_values(view.to(kind))
+            param._grad = Tensor._make(laid_out(param._array, array, kind.np))
         else:
             grad.copy_(view)
 

@@ -111,3 +111,17 @@ def test_gradients_pass_through_updates():
     out = (x * 1).sub_(y, alpha=0.5).addcdiv_(y, x, value=2.0)
     out.sum().backward()
     assert x.grad.tolist() == [-5.0, -5.0] and y.grad.tolist() == [1.5, 1.5]
+
+
+@pytest.mark.parametrize("alpha", [1, 2, -3.5])
+def test_a_difference_of_bools_is_refused_whatever_its_factor(alpha):
+    mask, x = torch.tensor([True, False]), torch.ones(2)
+    for call in (
+        lambda: torch.sub(x, mask, alpha=alpha),
+        lambda: torch.rsub(mask, x, alpha=alpha),
+        lambda: x.sub_(mask, alpha=alpha),
+        lambda: torch.sub(x, mask, alpha=alpha, out=torch.empty(2)),
+    ):
+        with pytest.raises(RuntimeError, match="with a bool tensor is not supported"):
+            call()
+    assert x.tolist() == [1.0, 1.0]

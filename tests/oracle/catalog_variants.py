@@ -54,6 +54,9 @@ _BIAS = (
 _INTO = "out= strided", "PyTorch's kernel writes as if `out` were contiguous"
 _NO_KERNEL = "not implemented for|searchsorted_out_cpu", "PyTorch has other kernels for it"
 DIFFERENCES = {
+    "kthvalue": ("kthvalue_cpu", "of a 0-dim tensor PyTorch looks at no dtype"),
+    "cdist": ('"cdist" not implemented for', "PyTorch takes half types where it multiplies matrices"),
+    "cumprod": ("cumprod_out_cpu", "of no elements PyTorch looks at no dtype"),
     "nn.functional.embedding_bag": (
         "Expected tensor for argument #1", "bags of numbers of any dtype are added"),
     "nn.functional.ctc_loss": ("int() argument", "complex targets are no classes"),

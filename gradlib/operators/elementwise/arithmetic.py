@@ -146,6 +146,13 @@ def _legacy(name: str, *args) -> tuple[list, list]:
     return tensors, factors
 
 
+def _times_alpha(name: str, op, input, other, alpha):
+    """``alpha * other`` of a sum or difference, whose operands are checked before: the product is no bool."""
+    if op is sub_op and (wrong := _refuse_bool_minus((input, other))) is not None:
+        raise wrong
+    return times_alpha(name, input, other, alpha)
+
+
 @function("add", method=True)
 def add(input, other, *more, alpha=1, out=None):
     """``input + alpha * other``, with broadcasting.
@@ -176,7 +183,7 @@ def sub(input, other, *more, alpha=1, out=None):
     if more:
         (input, other), (alpha,) = _legacy("sub", input, other, *more)
     if alpha.__class__ is not int or alpha != 1:
-        other = times_alpha("sub", input, other, alpha)
+        other = _times_alpha("sub", sub_op, input, other, alpha)
     return sub_op.call(input, other, out=out)
 
 
@@ -606,7 +613,7 @@ for _name, _fn, _op in (
                     return done
             if isinstance(other, Tensor) and other is not self and in_the_way(op, self, other):
                 raise RuntimeError(errors.PARTIAL_OVERLAP)
-            other = times_alpha(_name, self, other, alpha)
+            other = _times_alpha(_name, op, self, other, alpha)
         elif rounding_mode is None and (done := scaled(op, self, other, None)) is not None:
             return done
         return inplace(op, self, (other,))
