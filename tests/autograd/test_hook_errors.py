@@ -118,6 +118,7 @@ def test_of_a_pass_inside_a_hook():
     assert text.count("raised") == 1 and "hook broken" in text and "shape [1]" in text
 
 
+@pytest.mark.host
 def test_saved_tensors_of_other_shapes():
     """What kernels raise in backward are PyTorch's errors; what the user's hooks raise stays theirs."""
     x = torch.ones(3, requires_grad=True)
