@@ -38,6 +38,11 @@ def test_subgradients_at_corners(fn, points, expected):
     np.testing.assert_allclose(slope(fn, *points), expected)
 
 
+@pytest.mark.parametrize("fn", [F.elu, F.celu, F.selu, F.gelu, F.silu, F.hardswish])
+def test_the_gradient_of_nan_is_nan(fn):
+    assert math.isnan(slope(fn, math.nan, 1.0)[0])
+
+
 def test_gelu_known_values_and_large_arrays_in_pieces():
     assert F.gelu(gl.tensor([1.0])).item() == pytest.approx(0.8413447, abs=1e-6)
     x = gl.linspace(-6, 6, 200_000)

@@ -135,6 +135,27 @@ def test_max_pool_picks_the_first_of_equal_maxima():
     assert x.grad[0, 0].tolist() == [[1, 0, 1, 0], [0, 0, 0, 0]]
 
 
+@pytest.mark.parametrize("size", [4, 64], ids=["small", "large"])
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.adaptive_max_pool2d])
+def test_the_index_of_a_maximum_that_is_nan_is_that_of_the_nan(pool, size):
+    values = np.arange(float(size * size)).reshape(1, 1, size, size)
+    values[0, 0, 0, 0] = values[0, 0, 3, 2] = np.nan
+    x = gl.tensor(values.tolist(), requires_grad=True)
+    y, where = pool(x, 2 if pool is F.max_pool2d else size // 2, return_indices=True)
+    y.sum().backward()
+    assert where[0, 0, 0, 0].item() == 0 and where[0, 0, 1, 1].item() == 3 * size + 2
+    assert gl.equal(x.flatten()[where.flatten()].isnan(), y.flatten().isnan())
+    assert x.grad[0, 0, 0, 0].item() == x.grad[0, 0, 3, 2].item() == 1
+
+
+@pytest.mark.parametrize("size", [5, 65], ids=["small", "large"])
+def test_the_index_of_a_maximum_is_never_one_of_the_padding(size):
+    x = gl.full((1, 1, size, size), -math.inf)
+    where = F.max_pool2d(x, 3, 2, 1, return_indices=True)[1]
+    assert where[0, 0, 0, 0].item() == 0 and where[0, 0, 1, 1].item() == size + 1
+    assert where.min().item() >= 0 and where.max().item() < size * size
+
+
 def test_max_pool_indices_invert_it():
     x = gl.arange(16.0).view(1, 1, 4, 4)
     y, where = F.max_pool2d(x, 2, return_indices=True)

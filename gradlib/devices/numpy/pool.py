@@ -9,7 +9,7 @@ import numpy as np
 
 from ...operators.kinds import F4, F8, is_half
 from ...operators.nn.pool import geometry
-from ...operators.nn.windows import Windows, cropped, padded_below, windows
+from ...operators.nn.windows import Windows, cropped, mark_unordered, padded_below, windows
 from . import forward
 
 FEW = 1 << 11  # elements up to which the number of calls decides
@@ -70,4 +70,6 @@ def _maximum_of_few(xp, w: Windows, x):
     number = rows.argmax(1)
     best = rows.reshape(-1).take(number + np.arange(0, rows.size, len(w.taps)))
     kind = np.uint8 if len(w.taps) <= 256 else np.int32
-    return best.reshape(*lead, *w.out), number.astype(kind).reshape(*lead, *w.out)
+    best, number = best.reshape(*lead, *w.out), number.astype(kind).reshape(*lead, *w.out)
+    mark_unordered(xp, w, source, best, number)
+    return best, number

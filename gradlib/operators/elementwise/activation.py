@@ -138,9 +138,9 @@ def _elu(xp, self, *, alpha, scale, input_scale):
 
 
 def _elu_grad(F, g, self, alpha, scale, input_scale):
-    # the second derivative at 0 is that of the other side, 0
-    below = F.exp(F.where(self < 0, self, 0) * input_scale) * (alpha * scale * input_scale)
-    return g * F.where(self <= 0, below, scale)
+    # the second derivative at 0 is that of the other side, 0; nan is on no side, and stays
+    below = F.exp(F.where(self >= 0, 0, self) * input_scale) * (alpha * scale * input_scale)
+    return g * F.where(self > 0, scale, below)
 
 
 elu_op = activation("elu", _elu, _elu_grad, ((1.0, 1, 1), (0.5, 2.0, 0.7)))

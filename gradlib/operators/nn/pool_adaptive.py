@@ -18,6 +18,18 @@ from .interpolate import adaptive_size
 from .pool import gather_plane_op
 
 
+def _argmax(xp, rows):
+    """Where the maximum of each row is: the first, but the last nan."""
+    best = rows.argmax(axis=-1)
+    if rows.dtype.kind != "f":
+        return best
+    nan = rows != rows
+    found = nan.any(axis=-1)
+    if not xp.waits and not found.any():
+        return best
+    return xp.where(found, rows.shape[-1] - 1 - nan[..., ::-1].argmax(axis=-1), best)
+
+
 def argmax_windows(array, bounds: list) -> np.ndarray:
     """Flat positions of the maxima of windows: `bounds` has for each dimension a list of (start, stop)."""
     n = len(bounds)
@@ -31,7 +43,7 @@ def argmax_windows(array, bounds: list) -> np.ndarray:
         limits = [b[i] for b, i in zip(bounds, cell, strict=True)]
         part = wide[(..., *[slice(*limit) for limit in limits])]
         shape = part.shape[part.ndim - n :]
-        best = part.reshape(*lead, math.prod(shape)).argmax(axis=-1)
+        best = _argmax(xp, part.reshape(*lead, math.prod(shape)))
         flat, scale = 0, 1
         for (start, _), size, whole in zip(
             reversed(limits), reversed(shape), reversed(space), strict=True

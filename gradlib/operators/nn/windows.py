@@ -131,11 +131,18 @@ def padded_below(xp, w: Windows, x):
     """`x` padded with what is less than every element."""
     if x.dtype.kind != "f" and w.padded:
         x = x.astype(np.int64, copy=False)
-    return w.pad(xp, x, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+    return w.pad(xp, x, _least(x.dtype))
+
+
+def _least(dtype):
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
 def maximum_of_windows(xp, w: Windows, x):
-    """The maximum of each window, and the number of the first tap that has it."""
+    """The maximum of each window, and the number of the tap that has it: of the first, but of the last nan.
+
+    A tap outside of the input is never the one.
+    """
     source = padded_below(xp, w, x)
     best = source[w.taps[0]].copy()
     small = len(w.taps) <= 256
@@ -150,7 +157,24 @@ def maximum_of_windows(xp, w: Windows, x):
             xp.maximum(number, greater, out=number)
         else:
             number[greater] = t
+    mark_unordered(xp, w, source, best, number)
     return best, number
+
+
+def mark_unordered(xp, w: Windows, source, best, number) -> None:
+    """Put right the numbers of maxima that no comparison finds: nan, and the least number, which the padding is too."""
+    if best.dtype.kind == "f":
+        if not xp.waits and math.isfinite(xp.add.reduce(best, None)):
+            return
+        for t, tap in enumerate(w.taps):
+            part = source[tap]
+            number[part != part] = t
+    if w.padded:
+        least = best == _least(source.dtype)
+        if xp.waits or least.any():
+            inside = w.pad(xp, xp.ones(w.space, bool), False)
+            for t, tap in reversed(list(enumerate(w.taps))):
+                number[least & inside[tap] & (source[tap] == best)] = t
 
 
 def _planes(xp, w: Windows, shape, taps):
