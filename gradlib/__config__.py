@@ -7,7 +7,7 @@ import platform
 
 import numpy as np
 
-from .devices.numpy import mkl
+from .devices.numpy import compiled, mkl
 from .tape.settings import get_num_interop_threads, get_num_threads
 from .version import __version__
 
@@ -24,11 +24,14 @@ def show() -> str:
     blas = np.show_config(mode="dicts") or {}
     name = blas.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
     found = mkl.report()
+    own = (
+        "numba: gelu, layer_norm, softmax and cross_entropy of float32" if compiled.wanted() else ""
+    )
     return (
         f"gradlib {__version__} with:\n"
         f"  - Python {platform.python_version()}\n"
         f"  - NumPy {np.__version__}, BLAS of it: {name}\n"
-        f"{f'  - {found}' + chr(10) if found else ''}"
+        f"{''.join([f'  - {line}{chr(10)}' for line in (found, own) if line])}"
         f"  - Build settings: USE_CUDA=0, USE_CUDNN=OFF, USE_MKL={'ON' if found else 'OFF'}, USE_MKLDNN=OFF, "
         "USE_MPI=OFF, USE_NCCL=OFF, USE_OPENMP=OFF, USE_ROCM=OFF, \n"
     )

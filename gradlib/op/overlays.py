@@ -26,6 +26,7 @@ as `overlays` (None: there are none). Generated code asks for an overlay once, w
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,6 +72,20 @@ class Overlays:
     def vjp(self, *names: str) -> Callable[[Callable], Callable]:
         """Register a function as the vjp overlay of the ops `names`."""
         return lambda function: _put(self.vjps, names, function)
+
+    def before(self, name: str, what: str = "forward") -> Callable[[Callable], Callable]:
+        """Register an overlay that is asked before the one that the op `name` has: of `what`, "forward" or "vjp".
+
+        Where it says NotImplemented, the other one is asked. Both take the same parameters.
+        """
+        table = self.vjps if what == "vjp" else self.forwards
+
+        def register(function: Callable) -> Callable:
+            other = table.pop(name, None)
+            _put(table, (name,), function if other is None else _first_of(function, other))
+            return function
+
+        return register
 
     def forward_of(self, op: Any) -> Callable | None:
         """The forward overlay of an op, which lays its results out as the op does; or None."""
@@ -130,6 +145,21 @@ def _put(table: dict[str, Callable], names: tuple[str, ...], function: Callable)
             raise TypeError(f"op {name} has two overlays: {table[name]} and {function}")
         table[name] = function
     return function
+
+
+def _first_of(function: Callable, other: Callable) -> Callable:
+    """What `function` gives, or `other` where that says NotImplemented."""
+
+    @functools.wraps(function)
+    def overlay(*args, **kwargs):
+        made = function(*args, **kwargs)
+        return other(*args, **kwargs) if made is NotImplemented else made
+
+    if parameters(function) != parameters(other):
+        raise TypeError(
+            f"{function} and {other} take other parameters: one is to be asked before the other"
+        )
+    return overlay
 
 
 def check(op: Any, function: Callable) -> None:

@@ -308,7 +308,7 @@ def test_switched_off_only_formulas_run(monkeypatch):
     calls = []
     kernel = softmax_kernels.of_few
     monkeypatch.setattr(softmax_kernels, "of_few", lambda *a: calls.append(1) or kernel(*a))
-    x = gl.ones(2, 3, requires_grad=True)
+    x = gl.ones(2, 3, dtype=gl.float64, requires_grad=True)
 
     def runs() -> int:
         calls.clear()

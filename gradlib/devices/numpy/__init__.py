@@ -3,16 +3,20 @@
 from importlib import import_module
 
 from ...op.overlays import on
-from . import mkl
+from . import compiled, mkl
 
 MODULES = (
     "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "lapack", "moments", "norm", "pool",
     "recurrent", "softmax", "sorting", "sparse", "triangle",
 )  # fmt: skip
-forward, vjp = on("numpy")
+overlays = on("numpy")
+forward, vjp = overlays
+before = overlays.before
 
 
 def load() -> None:
     """Import every module, which registers its overlays."""
     for name in (*MODULES, *(["mkl_kernels"] if mkl.path() else [])):
         import_module(f"{__name__}.{name}")
+    if compiled.wanted():
+        compiled.load()

@@ -250,7 +250,9 @@ def _scatter_reduce_vjp(F, g, self, index, src, result, dim, reduce, include_sel
         if not include_self:
             own = F.scatter_value(own, index, dim, 0)
         taken = (src == F.gather(result, index, dim)) * 1.0
-        share = g / F.scatter_add(own, index, taken, dim)  # nan where the result is nan, which equals nothing
+        share = g / F.scatter_add(
+            own, index, taken, dim
+        )  # nan where the result is nan, which equals nothing
         to_self, to_src = share * own, F.gather(share, index, dim) * taken
     if not include_self:
         to_self = F.scatter_value(to_self, index, dim, 0)

@@ -1,0 +1,303 @@
+"""layer_norm, softmax and cross-entropy of rows, with their gradients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....operators.kinds import F4, F8
+from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_shares
+from ....operators.nn.layer_norm import layer_norm_by
+from .. import before, parallel
+from ..blocks import row_blocks
+from ..sums import MAX, ones
+from . import FEW, jit
+from .elementwise import exp
+
+f4 = np.float32
+LONG = 1 << 13  # elements of a row from which its sum needs more care; NumPy's kernels take it
+
+
+def _suits(x, dim: int = -1) -> bool:
+    """Whether `x` is an array of rows that these kernels are for, along its last dimension."""
+    return (
+        x.dtype is F4
+        and x.size > FEW
+        and (dim == -1 or dim == x.ndim - 1)
+        and x.shape[-1] <= LONG
+        and x.flags.c_contiguous
+    )
+
+
+# -- layer_norm --------------------------------------------------------------------------------------------------------
+
+
+@jit("reassoc")
+def _layer_norm(x, weight, bias, eps, out, mean, rstd):
+    rows, n = x.shape
+    for i in range(rows):
+        total = f4(0)
+        for j in range(n):
+            total += x[i, j]
+        m = total / f4(n)
+        squares = f4(0)
+        for j in range(n):
+            d = x[i, j] - m
+            squares += d * d
+        r = f4(1) / np.sqrt(squares / f4(n) + eps)
+        mean[i, 0], rstd[i, 0] = m, r
+        for j in range(n):
+            out[i, j] = (x[i, j] - m) * r * weight[j] + bias[j]
+
+
+@jit("reassoc")
+def _layer_norm_grad(g, x, mean, rstd, weight, dx):
+    rows, n = x.shape
+    for i in range(rows):
+        m, r = mean[i, 0], rstd[i, 0]
+        shift, slope = f4(0), f4(0)
+        for j in range(n):
+            scaled = g[i, j] * weight[j]
+            shift += scaled
+            slope += scaled * (x[i, j] - m)
+        shift /= f4(n)
+        slope *= r * r / f4(n)
+        for j in range(n):
+            dx[i, j] = (g[i, j] * weight[j] - shift - (x[i, j] - m) * slope) * r
+
+
+@jit()
+def _layer_norm_grad_of_weights(g, x, mean, rstd, dw, db):
+    """Added to dw and db."""
+    rows, n = x.shape
+    for i in range(rows):
+        m, r = mean[i, 0], rstd[i, 0]
+        for j in range(n):
+            dw[j] += g[i, j] * ((x[i, j] - m) * r)
+            db[j] += g[i, j]
+
+
+def _layer_norm_rows(xp, x, weight, bias, eps: float):
+    rows, n = x.shape
+    out = np.empty((rows, n), F4)
+    mean, rstd = np.empty((rows, 1), F4), np.empty((rows, 1), F4)
+    w = ones(n, F4) if weight is None else weight
+    b = np.zeros(n, F4) if bias is None else bias
+
+    def block(i: int, j: int) -> None:
+        _layer_norm(x[i:j], w, b, f4(eps), out[i:j], mean[i:j], rstd[i:j])
+
+    parallel.each(row_blocks(rows, n), x.size, block)
+    return out, mean, rstd
+
+
+_native_layer_norm = layer_norm_by(_layer_norm_rows)
+
+
+def _plain(*arrays) -> bool:
+    """Whether these are float32 without gaps, or None."""
+    return all([a is None or (a.dtype is F4 and a.flags.c_contiguous) for a in arrays])
+
+
+@before("native_layer_norm")
+def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    n = math.prod(normalized_shape)
+    if not input.size > FEW or not 0 < n <= LONG or not _plain(input, weight, bias):
+        return NotImplemented
+    return _native_layer_norm(xp, input, weight, bias, normalized_shape=normalized_shape, eps=eps)
+
+
+@before("native_layer_norm", "vjp")
+def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
+    n = math.prod(normalized_shape)
+    if not input.size > FEW or not 0 < n <= LONG or not _plain(g, input, weight, result1, result2):
+        return NotImplemented
+    x, above = input.reshape(-1, n), g.reshape(-1, n)
+    mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
+    w = ones(n, F4) if weight is None else weight.reshape(-1)
+    dx = np.empty(x.shape, F4) if needs[0] else None
+
+    def block(i: int, j: int) -> tuple:
+        given = above[i:j], x[i:j], mean[i:j], rstd[i:j]
+        if dx is not None:
+            _layer_norm_grad(*given, w, dx[i:j])
+        dw, db = np.zeros((2, n), F4)
+        if needs[1] or needs[2]:
+            _layer_norm_grad_of_weights(*given, dw, db)
+        return dw, db
+
+    blocks = row_blocks(len(x), n)
+    kind = F4 if len(blocks) == 1 else F8  # of sums of many blocks
+    totals = np.zeros((2, n), kind)
+    for sums in parallel.in_order(blocks, x.size, block):
+        for total, part in zip(totals, sums, strict=True):
+            total += part
+    dw, db = totals.astype(F4, copy=False).reshape(2, *normalized_shape)
+    return (
+        None if dx is None else dx.reshape(input.shape),
+        dw if needs[1] else None,
+        db if needs[2] else None,
+    )
+
+
+# -- softmax -----------------------------------------------------------------------------------------------------------
+
+
+@jit("reassoc")
+def _softmax(x, top, out):
+    rows, n = x.shape
+    for i in range(rows):
+        m, total = top[i], f4(0)
+        for j in range(n):
+            e = exp(x[i, j] - m)
+            out[i, j] = e
+            total += e
+        for j in range(n):
+            out[i, j] /= total
+
+
+@jit("reassoc")
+def _log_softmax(x, top, out):
+    rows, n = x.shape
+    for i in range(rows):
+        m, total = top[i], f4(0)
+        for j in range(n):
+            total += exp(x[i, j] - m)
+        _below(x, i, m, f4(math.log(total)), out)
+
+
+@jit()
+def _below(x, i, m, total, out):
+    """In this order, since the difference of large scores is exact."""
+    for j in range(x.shape[1]):
+        out[i, j] = (x[i, j] - m) - total
+
+
+@jit("reassoc")
+def _softmax_grad(g, y, out):
+    rows, n = g.shape
+    for i in range(rows):
+        inner = f4(0)
+        for j in range(n):
+            inner += g[i, j] * y[i, j]
+        for j in range(n):
+            out[i, j] = (g[i, j] - inner) * y[i, j]
+
+
+@jit("reassoc")
+def _log_softmax_grad(g, y, out):
+    rows, n = g.shape
+    for i in range(rows):
+        total = f4(0)
+        for j in range(n):
+            total += g[i, j]
+        for j in range(n):
+            out[i, j] = g[i, j] - exp(y[i, j]) * total
+
+
+def _each(kernel, rows, out, *others):
+    """The kernel on blocks of rows; with the maximum of each row for one that takes it in the place of `others`."""
+
+    def block(i: int, j: int) -> None:
+        x = rows[i:j]
+        kernel(x, *([o[i:j] for o in others] or [MAX(x, 1)]), out[i:j])
+
+    parallel.each(row_blocks(*rows.shape), rows.size, block)
+
+
+def _forward(name: str, kernel) -> None:
+    def overlay(xp, self, *, dim):
+        if not _suits(self, dim):
+            return NotImplemented
+        out = np.empty(self.shape, F4)
+        n = self.shape[-1]
+        _each(kernel, self.reshape(-1, n), out.reshape(-1, n))
+        return out
+
+    before(name)(overlay)
+
+
+def _backward(name: str, kernel) -> None:
+    def overlay(xp, grad, output, *, dim):
+        if not _suits(grad, dim) or not _suits(output, dim) or grad.shape != output.shape:
+            return NotImplemented
+        out = np.empty(grad.shape, F4)
+        n = grad.shape[-1]
+        _each(kernel, grad.reshape(-1, n), out.reshape(-1, n), output.reshape(-1, n))
+        return out
+
+    before(name)(overlay)
+
+
+_forward("softmax", _softmax)
+_forward("log_softmax", _log_softmax)
+_backward("softmax_grad", _softmax_grad)
+_backward("log_softmax_grad", _log_softmax_grad)
+
+
+# -- cross-entropy -----------------------------------------------------------------------------------------------------
+
+
+@jit("reassoc")
+def _log_sums_of(x, top, logs):
+    rows, n = x.shape
+    for i in range(rows):
+        m, total = top[i], f4(0)
+        for j in range(n):
+            total += exp(x[i, j] - m)
+        logs[i] = f4(math.log(total))
+
+
+@jit()
+def _cross_entropy_grad(x, top, logs, classes, shares, out):
+    rows, n = x.shape
+    for i in range(rows):
+        m, total, share = top[i], logs[i], shares[i]
+        for j in range(n):
+            out[i, j] = exp((x[i, j] - m) - total) * share
+        out[i, classes[i]] -= share
+
+
+def _log_sums(xp, rows):
+    n, width = rows.shape
+    top, logs = np.empty(n, F4), np.empty(n, F4)
+
+    def block(i: int, j: int) -> None:
+        MAX(rows[i:j], 1, None, top[i:j])
+        _log_sums_of(rows[i:j], top[i:j], logs[i:j])
+
+    parallel.each(row_blocks(n, width), rows.size, block)
+    return top, logs
+
+
+_cross_entropy = cross_entropy_by(_log_sums)
+
+
+@before("cross_entropy_op")
+def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
+    if self.ndim != 2 or not _suits(self):
+        return NotImplemented
+    return _cross_entropy(xp, self, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+@before("cross_entropy_op", "vjp")
+def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
+    if self.ndim != 2 or not _suits(self) or g.dtype is not F4 or result1.dtype is not F4:
+        return NotImplemented
+    n = len(self)
+    classes, weights, kept = class_rows(F.backend, target, weight, self.shape[1], ignore_index, F4)
+    shares = np.empty(n, F4)
+    shares[...] = row_shares(F.backend, g, weights, kept, reduction, n)
+    out = np.empty(self.shape, F4)
+    top, logs = np.ascontiguousarray(result1), np.ascontiguousarray(result2)
+    classes = np.ascontiguousarray(classes, np.int64)
+
+    def block(i: int, j: int) -> None:
+        part = slice(i, j)
+        _cross_entropy_grad(
+            self[part], top[part], logs[part], classes[part], shares[part], out[part]
+        )
+
+    parallel.each(row_blocks(*self.shape), self.size, block)
+    return out, None, None

@@ -1,0 +1,200 @@
+"""Kernels that numba compiles: their numbers beside float64 and NumPy's, and where they step aside."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gradlib as gl
+from gradlib.devices.numpy import compiled, overlays
+from gradlib.nn import functional as F
+from gradlib.op.overlays import off
+
+pytestmark = pytest.mark.host
+inf, nan = math.inf, math.nan
+overlays.names()  # imports all modules in their order
+elementwise, rows = (
+    importlib.import_module(f"{compiled.__name__}.{name}") for name in compiled.MODULES
+)
+
+
+def drawn(*shape: int, seed: int = 0, scale: float = 1.0) -> gl.Tensor:
+    return gl.from_numpy(np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32))
+
+
+def with_gradients(f, *tensors: gl.Tensor) -> list[np.ndarray]:
+    """The result of f and the gradients of its tensors, for a fixed gradient of the result."""
+    leaves: list = [t.detach().requires_grad_() for t in tensors]
+    result = f(*leaves)
+    weights = np.cos(np.arange(result.numel(), dtype=np.float64)).reshape(result.shape)
+    result.backward(gl.from_numpy(weights).to(result.dtype))
+    return [result.detach().numpy(), *[leaf.grad.numpy() for leaf in leaves]]
+
+
+def close(f, *tensors: gl.Tensor, eps: float = 1e-6) -> None:
+    """The compiled kernels are as near to the formulas in float64 as the formulas in float32 may be."""
+    found = with_gradients(f, *tensors)
+    with off():
+        exact = with_gradients(f, *[t.double() for t in tensors])
+    for a, b in zip(found, exact, strict=True):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=eps * max(1.0, float(np.abs(b).max())))
+
+
+# -- exp and gelu ------------------------------------------------------------------------------------------------------
+
+
+@elementwise.jit()
+def _each(x, out):
+    for i in range(x.size):
+        out[i] = elementwise.exp(x[i])
+
+
+def test_exp_is_right_to_the_last_bits_down_to_the_smallest_number():
+    x = np.concatenate([np.linspace(-110, 90, 300_001), np.linspace(-1, 1, 100_001)]).astype("f4")
+    out = np.empty_like(x)
+    _each(x, out)
+    exact = np.exp(x.astype("f8"))
+    with np.errstate(over="ignore"):
+        unit = np.spacing(np.minimum(exact, 3e38).astype("f4")).astype("f8")
+        assert (out[exact > 3.4029e38] == inf).all()
+    finite = exact < 3.4028e38
+    assert (np.abs(out - exact)[finite] <= unit[finite]).all()
+    special = np.array([nan, inf, -inf, 0.0, -0.0, 1000, -1000, -100, 88.7], "f4")
+    out = np.empty_like(special)
+    _each(special, out)
+    assert np.isnan(out[0]) and out[1:7].tolist() == [inf, 0, 1, 1, inf, 0]
+    np.testing.assert_allclose(out[7:], np.exp(special[7:].astype("f8")), rtol=0.1)
+
+
+def test_gelu():
+    x = drawn(70_001, scale=3)
+    close(F.gelu, x)
+    close(lambda t: F.gelu(t.T), drawn(300, 257, seed=1))  # another layout
+    close(lambda t: F.gelu(t[:, ::2]), drawn(300, 257, seed=1))
+    special = gl.tensor([nan, inf, -inf, 0.0, -0.0, 20.0, -20.0] * 1000)
+    found = F.gelu(special)[:7]
+    with off():
+        exact = F.gelu(special)[:7]
+    assert gl.isclose(found, exact, equal_nan=True, atol=1e-7, rtol=0).all()
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(300, 256), (3, 5000), (2000, 7), (8, 16, 33)])
+def test_layer_norm(shape):
+    n = shape[-1]
+    x, w, b = drawn(*shape, scale=2) + 3, drawn(n, seed=1), drawn(n, seed=2)
+    close(lambda x, w, b: F.layer_norm(x, (n,), w, b), x, w, b, eps=3e-6)
+    close(lambda x: F.layer_norm(x, (n,)), x, eps=3e-6)
+    close(lambda x, w: F.layer_norm(x, (n,), w), x, w, eps=3e-6)
+
+
+def test_layer_norm_of_several_dimensions():
+    x, w = drawn(100, 6, 10), drawn(6, 10, seed=1)
+    close(lambda x, w: F.layer_norm(x, (6, 10), w), x, w, eps=3e-6)
+
+
+@pytest.mark.parametrize("shape", [(300, 256), (3, 5000), (2000, 3), (8, 16, 33)])
+@pytest.mark.parametrize("f", [gl.softmax, gl.log_softmax])
+def test_softmax(f, shape):
+    close(lambda x: f(x, -1), drawn(*shape, scale=5))
+    close(lambda x: f(x, 0), drawn(*shape, scale=5))  # not in rows: left to NumPy
+
+
+@pytest.mark.parametrize("f", [gl.softmax, gl.log_softmax])
+def test_softmax_of_rows_that_have_none(f):
+    x = drawn(100, 64)
+    x[0, 0], x[1], x[2, 3], x[3, 5] = nan, -inf, inf, -inf
+    found = f(x, 1)
+    with off():
+        exact = f(x, 1)
+    assert gl.allclose(found, exact, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(reduction):
+    x, classes = drawn(200, 50, scale=4), gl.from_numpy(np.arange(200) * 7 % 50)
+    classes[::9] = -100
+    weight = drawn(50, seed=1).abs() + 0.5
+
+    def loss(x):
+        return F.cross_entropy(x, classes, weight.to(x.dtype), reduction=reduction)
+
+    close(loss, x)
+    close(lambda x: F.cross_entropy(x, classes.clamp(min=0), reduction=reduction), x)
+    with pytest.raises(IndexError, match="Target 50 is out of bounds"):
+        F.cross_entropy(x, classes.clamp(min=0) + 43)
+
+
+# -- where they are ----------------------------------------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_threads():
+    x, w = drawn(2048, 300), drawn(300, seed=1)
+
+    def run() -> list:
+        return [
+            *with_gradients(F.gelu, x), *with_gradients(lambda a, w: F.layer_norm(a, (300,), w), x, w),
+            *with_gradients(lambda a: gl.softmax(a, 1), x),
+        ]  # fmt: skip
+
+    threads = gl.get_num_threads()
+    try:
+        gl.set_num_threads(1)
+        one = run()
+        gl.set_num_threads(3)
+        assert all([np.array_equal(a, b) for a, b in zip(one, run(), strict=True)])
+    finally:
+        gl.set_num_threads(threads)
+
+
+def test_other_dtypes_and_few_elements_are_left_to_numpy(monkeypatch):
+    ran = []
+    for module, name in ((elementwise, "_gelu"), (rows, "_softmax")):
+        kernel = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, kernel=kernel: ran.append(1) or kernel(*a))
+    F.gelu(drawn(100, 100))
+    assert len(ran) == 1
+    F.gelu(drawn(100, 100).double())
+    F.gelu(drawn(100, 100).bfloat16())
+    F.gelu(drawn(2, 10)) if compiled.FEW else None
+    gl.softmax(drawn(100, 100).double(), 1)
+    assert len(ran) == 1
+
+
+def test_a_second_overlay_must_take_the_same_parameters():
+    table = type(overlays)("none")
+    table.forward("f")(lambda xp, self, *, dim: 1)
+    with pytest.raises(TypeError, match="other parameters"):
+        table.before("f")(lambda xp, self: 2)
+    table.forward("h")(lambda xp, self: 1)
+    table.before("h")(lambda xp, self: NotImplemented if self else 2)
+    assert table.forwards["h"](None, True) == 1 and table.forwards["h"](None, False) == 2
+
+
+PROGRAM = """
+import sys
+{before}
+import gradlib
+gradlib.softmax(gradlib.ones(100, 100), 1)
+print("numba" in sys.modules)
+"""
+
+
+def run(before: str, switch: str) -> subprocess.CompletedProcess:
+    program = [sys.executable, "-c", PROGRAM.format(before=before)]
+    return subprocess.run(program, env={"GRADLIB_NUMBA": switch}, capture_output=True, text=True)
+
+
+def test_numba_is_imported_where_it_is_asked_for():
+    assert run("", "0").stdout == "False\n"
+    assert run("", "1").stdout == "True\n"
+    failed = run("sys.modules['numba'] = None", "1")
+    assert failed.returncode == 1 and "pip install 'gradlib[fast]'" in failed.stderr
