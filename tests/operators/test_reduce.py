@@ -150,3 +150,18 @@ def test_order_statistics():
     assert math.isnan(x.median().item()) and x.nanmedian().item() == 1
     assert x.nanmedian(1).values.tolist() == [1] and x[:, :3].mode(1).indices.tolist() == [2]
     assert torch.tensor([0.0, 1.0, 2.0, 3.0]).quantile(0.5).item() == 1.5
+
+
+@pytest.mark.parametrize(
+    ("values", "q", "expected"),
+    [
+        ([-math.inf, 0, 1], 0.25, -math.inf), ([-math.inf, -math.inf, 1], 0.25, -math.inf), ([0, 1, math.inf], 0.6, math.inf),
+        ([0, math.inf, math.inf], 0.9, math.inf), ([-math.inf, math.inf, 0], 0.5, 0), ([-math.inf, math.inf], 0.5, math.nan),
+    ],
+)  # fmt: skip
+def test_quantiles_between_infinities(values, q, expected):
+    x = torch.tensor(values, requires_grad=True)
+    for found in (x.quantile(q), x.nanquantile(q)):
+        assert found.item() == pytest.approx(expected, nan_ok=True)
+        found.backward()
+    assert not x.grad.isnan().any()

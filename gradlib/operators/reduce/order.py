@@ -270,7 +270,10 @@ def _quantile(name: str, input, q, dim, keepdim, interpolation, out):
     if interpolation in ("linear", "midpoint"):
         high = values.take_along_dim(rank.ceil().to(dtypes.int64).detach(), -1)
         weight = rank - low if interpolation == "linear" else (rank != low).to(input.dtype) * 0.5
-        result = result + (high - result) * weight
+        # no step from minus infinity to a number, or to itself, leads anywhere
+        below, above = result.detach(), high.detach()
+        still = (below == above) | ((below == -math.inf) & (above < math.inf))
+        result = result + (high - result).where(still.logical_not(), 0.0) * weight
     return write_out(out, _place(result, q, ndim, d, keepdim))
 
 
