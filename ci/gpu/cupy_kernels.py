@@ -1,8 +1,8 @@
 """CuPy's own kernels, compiled ahead by the calls that tests of single ops and functions make.
 
 CuPy writes the source of a kernel for the dtypes and layouts that it meets, so nobody can list them; the tests that
-need them can be called. What they compile lies in CuPy's cache under the keys by which it looks for them, since it is CuPy
-that puts it there. Whether the results are right is for the tests to say, later.
+need them can be called. What they compile lies in CuPy's cache under the keys by which it looks for them, since it is
+CuPy that puts it there. Whether the results are right is for the tests to say, later.
 """
 
 from __future__ import annotations
