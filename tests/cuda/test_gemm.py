@@ -15,6 +15,7 @@ import pytest
 
 import gradlib as torch
 from gradlib.devices.cuda import epilogues, gemm
+from gradlib.devices.cuda.fused import embedding, windows
 from gradlib.devices.cuda.gaps import Linalg
 from gradlib.devices.cuda.kernels import rows_launch
 from gradlib.tape.arrays import backend_for
@@ -293,6 +294,19 @@ def test_grids_have_a_largest_size():
         rows_launch(1 << 34, 1)
     with pytest.raises(RuntimeError, match="needs 2147483648 blocks"):
         rows_launch(1 << 31, 512)
+
+
+def test_what_kernels_count_in_32_bits_ends_there():
+    ones, half = (1, 1), (1 << 16, 1 << 15)  # of a plane of 2^31 elements
+    assert windows.layout(half, ones, ones, ones, (0, 0), ones) is None
+    assert windows.layout(ones, half, ones, ones, (0, 0), ones) is None
+    assert windows.layout(ones, ones, half, ones, (0, 0), ones) is None
+    assert (
+        windows.layout((8, 8), (1 << 15, 1), ones, (1 << 16, 1), (0, 0), ones) is None
+    )  # the reach
+    made = windows.layout((1 << 16, (1 << 15) - 1), ones, ones, ones, (0, 0), ones)
+    assert made["space"].tolist() == [[1, 1 << 16, (1 << 15) - 1]]
+    assert embedding.MOST + 1 <= np.iinfo(np.int32).max  # a number for each entry, and one for none
 
 
 # -- switches ----------------------------------------------------------------------------------------------------------
