@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradlib as torch
+from gradlib.devices.cuda.namespace import why_not
 from gradlib.utils.data import DataLoader
 from tests.cupy_on_cpu.children import in_child
 
@@ -30,7 +31,14 @@ def test_the_device_says_what_to_do(name, x):
     found = in_child(lambda: ACTIONS[name](x))
     assert isinstance(found, str)
     assert found.startswith("RuntimeError: Cannot re-initialize CUDA in forked subprocess")
+    assert "DataLoader's workers: move tensors to the device in the parent" in found
     assert ACTIONS[name](x) is not None  # the parent goes on
+
+
+def test_why_there_is_no_device_is_the_same(x):
+    found = in_child(lambda: (why_not(), torch.cuda.is_available()))
+    assert found[0].startswith("Cannot re-initialize CUDA in forked subprocess") and not found[1]
+    assert why_not() is None
 
 
 def test_the_cpu_works(x):

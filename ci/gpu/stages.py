@@ -85,7 +85,7 @@ def sanitizer(options: Options) -> list[str] | None:
 
 STAGES = (
     Stage("facts", 40, _script("facts"), "driver, versions, bandwidth, one capture"),
-    Stage("compile", 110, _script("compile"), "all kernels, in parallel, into DIR/cache"),
+    Stage("compile", 110, _script("compile"), "all kernels, and CuPy's that tests use, in parallel, into DIR/cache"),
     Stage("kinds", 40, _script("kinds"), "one kernel of each kind against the CPU"),
     Stage("kernels", 110, kernels, "kernels against formulas"),
     Stage("tests", 235, others, "the rest of tests_gpu"),

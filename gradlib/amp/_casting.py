@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..op.interpret import general, plain
 from ..tape import dtypes
 from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, shared, state
-from ..tape.source import LIBRARY, ONE_SITE
+from ..tape.source import LIBRARY, ONE_SITE, user_frame_above
 from ..tape.tensor import Tensor
 from . import _policy
 from ._casts import cast, kind_of
@@ -47,10 +48,7 @@ class Casting(Interposer):
             low = self.on.get(device)
             if low is None:
                 return proceed()
-            around = state.cast_as
-            policy = (around is not None and around.get(device)) or _policy.of_op(op, device, attrs)
-            if policy == _policy.REFUSED:
-                raise RuntimeError(_REFUSED)
+            policy = _policy_of(op, device, attrs)
             lowered = True
             state.bits = bits & ~AUTOCAST  # not set_bits: the thread still counts as one with flags
             if policy:
@@ -59,14 +57,42 @@ class Casting(Interposer):
                 args = (made,) if op.variadic else tuple(made)
             if state.interposers or bits & ~(AUTOCAST | NO_GRAD):
                 return proceed(args)
-            # nobody else wants to know: the generated code, that of the device where it is written already
-            if device == "cuda" and op.on_device is not None and _leads(args):
-                return op.on_device(*args, *attrs)
-            return op.call(*args, *attrs)
+            return _plain_call(op, args, attrs, device)  # nobody else wants to know
         finally:
             state.site = site
             if lowered:
                 state.bits = bits
+
+    def call_on_device(self, op: Any, args: tuple, attrs: tuple, above: int) -> Any:
+        """`call` from the code of `op` for CUDA devices, if nothing else is on.
+
+        None of the frames in between is looked at: the user's is found at once, and only if a node is recorded.
+
+        above: of the caller's frames, those below this number are the library's.
+        """
+        device, recorded = "", False
+        for a in args:
+            if isinstance(a, Tensor):
+                device = device or kind_of(a)
+                recorded = recorded or a._rg
+        low = self.on.get(device)
+        if low is None:
+            return general(op, args, attrs)
+        if attrs:
+            attrs = plain(attrs)
+        policy = _policy_of(op, device, attrs)
+        bits, site, outer = state.bits, state.site, state.interposers
+        state.site = user_frame_above(above) if recorded and not bits & NO_GRAD else None
+        state.bits, state.interposers = bits & NO_GRAD, ()  # not set_bits, as above
+        try:
+            if policy:
+                target = _target(policy, low, args)
+                args = tuple(
+                    [cast(a, target, device) if isinstance(a, Tensor) else a for a in args]
+                )
+            return _plain_call(op, args, attrs, device)
+        finally:
+            state.site, state.bits, state.interposers = site, bits, outer
 
     def call_inplace(
         self, op: Any, tensor: Tensor, others: tuple, attrs: tuple, proceed: Callable
@@ -77,6 +103,22 @@ class Casting(Interposer):
             return proceed()
         finally:
             state.site = site
+
+
+def _policy_of(op: Any, device: str, attrs: tuple) -> int | None:
+    """The policy of a call of `op`, inside of a function that is listed as a whole that of the function."""
+    around = state.cast_as
+    policy = (around is not None and around.get(device)) or _policy.of_op(op, device, attrs)
+    if policy == _policy.REFUSED:
+        raise RuntimeError(_REFUSED)
+    return policy
+
+
+def _plain_call(op: Any, args: tuple, attrs: tuple, device: str) -> Any:
+    """The generated code of `op` for arguments that are cast: that of the device where it is written already."""
+    if device == "cuda" and op.on_device is not None and _leads(args):
+        return op.on_device(*args, *attrs)
+    return op.call(*args, *attrs)
 
 
 def _leads(args: tuple) -> bool:

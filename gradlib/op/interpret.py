@@ -20,6 +20,7 @@ from ..tape.device import stored
 from ..tape.layout import in_order
 from ..tape.modes import (
     ANOMALY,
+    AUTOCAST,
     FORWARD_AD,
     INFERENCE,
     INFERENCE_LEAF,
@@ -87,6 +88,17 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             return op.call(args, *attrs) if op.variadic else op.call(*args, *attrs)
         raise
     return execute(op, prepared, attrs)
+
+
+def general_on_device(op, args: tuple, attrs: tuple, above: int) -> Any:
+    """`general` for the code of `op` on CUDA devices: where nothing but autocast is on, its short way.
+
+    above: of the caller's frames, those below this number are the library's.
+    """
+    outer = state.interposers
+    if state.bits | NO_GRAD == AUTOCAST | NO_GRAD and len(outer) == 1 and outer[0].on is not None:
+        return outer[0].call_on_device(op, args, attrs, above + 1)
+    return general(op, args, attrs)
 
 
 def sparse_call(op, args: tuple, attrs: tuple) -> Any:

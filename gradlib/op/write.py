@@ -162,14 +162,30 @@ def save_outputs(node, outs: list) -> None:
 
 
 # Local variables of generated code end in an underscore, so that arguments and attributes may have any name.
-_PLACE = [
-    "node_.seq = next_seq(); node_.extra = None",
-    "f_ = getframe(1); c_ = f_.f_code",
+_NUMBERED = "node_.seq = next_seq(); node_.extra = None"
+_CALLER = [
     "try: l_ = LIBRARY[c_.co_filename]",
     "except KeyError: l_ = learn(c_.co_filename)",
     "if l_: f_ = user_frame(f_); c_ = f_.f_code",
     "node_.code = c_; node_.lasti = f_.f_lasti",
 ]
+_PLACE = [_NUMBERED, "f_ = getframe(1); c_ = f_.f_code", *_CALLER]
+
+
+def _place_on_device(above: int) -> list[str]:
+    """Where the frames up to `above` are the library's: those are passed over. Under autocast the frame is known."""
+    return [
+        _NUMBERED,
+        "f_ = state.site if shared.active else None",
+        "if f_ is None:",
+        f"    try: f_ = getframe({above})",
+        "    except ValueError: f_ = getframe(1)",  # a thread whose function is the op itself
+        "c_ = f_.f_code",
+        *_CALLER,
+        "node_.stream = lane(here_)",
+    ]
+
+
 _NEW = "out_ = new(Tensor); out_._array = r_; out_._nr = 0; out_._grad = None; out_._ver = 0; out_._view = None"
 
 
@@ -234,13 +250,17 @@ class _Writer(Recorder):
     ):
         super().__init__(op)
         self.numbers, self.device, self.overlaid, self.dense = numbers, device, overlaid, dense
-        self.place = [*_PLACE, "node_.stream = lane(here_)"] if device else _PLACE
+        # the code for a device is called by that for NumPy arrays, or by `interpret.elsewhere`; that for a number in
+        # the second place by the code for a device, and the code for NumPy arrays has one for it, too
+        above = 4 if numbers and numbers[0] == op.tensors[1] else 2
+        self.place = _place_on_device(above) if device else _PLACE
         self.tensors = [t for t in op.tensors if t not in numbers]
         self.required = [t for t in self.tensors if t not in op.optional]
         self.diff = [t for t in self.diff if t in self.tensors]
         self.args = "".join(t + ", " for t in op.tensors)
         self.attrs = "".join(a + ", " for a in op.attrs)
-        self.general = f"return general(op, ({self.args}), ({self.attrs}))"
+        known = f", {above}" if device else ""
+        self.general = f"return general(op, ({self.args}), ({self.attrs}){known})"
 
     def body(self) -> str:
         lines = [*self.arrays(), *self.checks(), *self.kernel(), *self.finish()]

@@ -47,7 +47,7 @@ def _names(op) -> dict:
 
     xp: Any = backend_for("cuda")
     names = names_for(op, op.device_node_class) | {
-        "general": interpret.general, "ndarray": xp.xp.ndarray, "asarray": xp.asarray, "xp": xp,
+        "general": interpret.general_on_device, "ndarray": xp.xp.ndarray, "asarray": xp.asarray, "xp": xp,
         "as_number": xp.number, "kernel": formulas.kernel_of(op, xp), "lane": shared.cuda.current,
         "current_device": xp.xp.cuda.runtime.getDevice,
     }  # fmt: skip

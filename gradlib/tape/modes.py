@@ -100,6 +100,8 @@ class Interposer:
 
     for_recomputation = False  # whether it is there again when a checkpointed block runs again
     on: Any = None  # of autocast: device type -> dtype of products
+    # ``call_on_device(op, args, attrs, above)``, of autocast: see `op.interpret.general_on_device`
+    call_on_device: Any = None
     # ``whole(op, args, attrs, outs)``: the gradients of an op in one piece, which may be others; see op.formulas
     whole: Any = None
 

@@ -61,6 +61,18 @@ def _above(frame: FrameType) -> FrameType:
     return frame
 
 
+def user_frame_above(depth: int) -> FrameType:
+    """`user_frame` of the caller, of whom it is known that he and the frames up to `depth` above are the library's.
+
+    A look at a frame makes an object of it, which costs more than to pass it over.
+    """
+    try:
+        frame = sys._getframe(depth + 2)
+    except ValueError:  # a thread whose function is one of the library
+        frame = sys._getframe(1)
+    return user_frame(frame)
+
+
 def user_level() -> int:
     """The `stacklevel` that makes a warning of the caller speak of the first frame outside of the library."""
     frame: FrameType | None = sys._getframe(1)

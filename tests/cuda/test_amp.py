@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import inspect
+import sys
 import threading
 import weakref
 
@@ -146,11 +148,51 @@ def test_a_call_and_its_casts_are_looked_for_once(device, cuda, monkeypatch):
             with pytest.raises(RuntimeError):
                 F.linear(x, w[:, :2], b)
         assert state.site is None
-    assert len(found) == 2 * 3  # a recorded product of numbers, the layer, the layer that fails
+    # a recorded product of numbers, the layer, the layer that fails; on CUDA no frame of autocast is looked at
+    assert len(found) == (2 * 3 if device == "cpu" else 0)
     nodes = [y.grad_fn, *(node for node, _ in y.grad_fn.next_functions)]
     assert [n.name() for n in nodes[1:]] == ["ToCopyBackward0"] * 3
     lines = {source.describe(n.site) for n in nodes}
     assert len(lines) == 1 and "y = nn.Sequential" in lines.pop()
+
+
+class Looks(dict):
+    """What `source.user_frame` knows of files, and the files of the frames that it was asked about."""
+
+    def get(self, name, default=None):
+        self.names = [*getattr(self, "names", ()), name]
+        return super().get(name, default)
+
+
+def test_no_frame_of_autocast_is_looked_at_on_cuda(cuda, monkeypatch):
+    x, w = (torch.ones(3, 3, requires_grad=True, device="cuda") for _ in range(2))
+    x * w + w * 2, F.linear(x, w)  # their code is written
+    looks = Looks(source.LIBRARY)
+    monkeypatch.setattr(source, "LIBRARY", looks)
+    with torch.autocast("cuda", torch.bfloat16):
+        product, number = x * w, w * 2
+        assert set(looks.names) == {__file__}  # of each call one frame, that of this function
+        layer = F.linear(x, w)
+        lowered = layer * layer + layer  # what is of one half type already
+        assert not [n for n in looks.names if "_cast" in n or "interpret" in n or "<gradlib" in n]
+    lines = [source.describe(y.grad_fn.site) for y in (product, number, layer, lowered)]
+    assert all("in test_no_frame_of_autocast_is_looked_at_on_cuda" in line for line in lines)
+    told = ["product, number = x * w", "w * 2", "layer = F.linear", "layer * layer + layer"]
+    assert all(text in line for text, line in zip(told, lines, strict=True))
+
+
+def test_a_thread_whose_function_is_an_op(cuda, monkeypatch):
+    """There is no frame above those of the library."""
+    failed, x = [], torch.ones(3, requires_grad=True, device="cuda")
+    monkeypatch.setattr(sys, "unraisablehook", failed.append)
+    for other in (x, 2):
+        given, done = torch.ones(3, requires_grad=True, device="cuda"), threading.Event()
+        given * other
+        weakref.finalize(given, done.set)  # when the thread has ended
+        _thread.start_new_thread(torch.mul, (given, other))
+        del given
+        assert done.wait(60) and not failed
+    assert source.user_frame_above(10**6) is sys._getframe()
 
 
 def test_functions_of_several_ops_are_cast_as_a_whole():

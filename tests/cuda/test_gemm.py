@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import gradlib as torch
-from gradlib.devices.cuda import gemm
+from gradlib.devices.cuda import epilogues, gemm
+from gradlib.devices.cuda.fused import embedding, windows
 from gradlib.devices.cuda.gaps import Linalg
 from gradlib.devices.cuda.kernels import rows_launch
 from gradlib.tape.arrays import backend_for
@@ -160,17 +161,58 @@ def test_handles_go_with_their_threads(cuda):
     assert len(xp.gemm.lib.handles) == before
 
 
-@pytest.mark.parametrize("shape", [((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4))])
-def test_sizes_beyond_32_bits_take_other_functions(cuda, monkeypatch, shape):
+def test_a_forked_child_destroys_no_handle():
+    """What its parent has is not the child's, which has no driver to give it back to."""
+
+    class Library:
+        def __init__(self):
+            self.destroyed = []
+
+        def __getattr__(self, name):
+            def call(at, *_):
+                if "Create" in name:
+                    at._obj.value = 5
+                else:
+                    self.destroyed.append(name)
+                return 0
+
+            return call
+
+    for make, name in (
+        (lambda lib: gemm._Handle(lib, 0), "cublasDestroy_v2"),
+        (lambda lib: epilogues._Described(lib, "MatmulDesc"), "cublasLtMatmulDescDestroy"),
+    ):
+        lib = Library()
+        make(lib)
+        assert lib.destroyed == [name]
+        made = make(lib)
+        made.process += 1
+        del made
+        assert lib.destroyed == [name]
+
+
+LARGE = {  # operands of which one size, or one distance of rows, is above 3: it alone, where that can be
+    "rows": lambda t: (t(5, 2), t(2, 3)),
+    "columns": lambda t: (t(2, 3), t(3, 4)),
+    "inner": lambda t: (t(5, 2).T, t(5, 3)),
+    "rows of the first": lambda t: (t(2, 6)[:, :2], t(2, 3)),
+    "rows of the second": lambda t: (t(2, 2), t(2, 6)[:, :3]),
+    "stack": lambda t: (t(5, 2, 3), t(5, 3, 2)),
+    "stack and columns": lambda t: (t(5, 2, 3), t(5, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_sizes_beyond_32_bits_take_other_functions(cuda, monkeypatch, name):
     monkeypatch.setattr(gemm, "LARGEST", 3)
-    xp = backend_for("cuda")
-    a, b = (np.random.default_rng(0).standard_normal(s) for s in shape)
-    got = xp.matmul(cuda.asarray(a), cuda.asarray(b)).get()
+    xp, rng = backend_for("cuda"), np.random.default_rng(0)
+    a, b = LARGE[name](lambda *shape: rng.standard_normal(shape))
+    got = xp.matmul(on_device(cuda, a), on_device(cuda, b)).get()
     np.testing.assert_allclose(got, a @ b)
     assert xp.gemm.lib.calls[-1]["bits"] == 64
     monkeypatch.setattr(gemm, "LARGEST", 1 << 30)
     xp.gemm.calls.clear()  # made for the other limit
-    xp.matmul(cuda.asarray(a), cuda.asarray(b))
+    xp.matmul(on_device(cuda, a), on_device(cuda, b))
     assert "bits" not in xp.gemm.lib.calls[-1]
 
 
@@ -252,6 +294,19 @@ def test_grids_have_a_largest_size():
         rows_launch(1 << 34, 1)
     with pytest.raises(RuntimeError, match="needs 2147483648 blocks"):
         rows_launch(1 << 31, 512)
+
+
+def test_what_kernels_count_in_32_bits_ends_there():
+    ones, half = (1, 1), (1 << 16, 1 << 15)  # of a plane of 2^31 elements
+    assert windows.layout(half, ones, ones, ones, (0, 0), ones) is None
+    assert windows.layout(ones, half, ones, ones, (0, 0), ones) is None
+    assert windows.layout(ones, ones, half, ones, (0, 0), ones) is None
+    assert (
+        windows.layout((8, 8), (1 << 15, 1), ones, (1 << 16, 1), (0, 0), ones) is None
+    )  # the reach
+    made = windows.layout((1 << 16, (1 << 15) - 1), ones, ones, ones, (0, 0), ones)
+    assert made["space"].tolist() == [[1, 1 << 16, (1 << 15) - 1]]
+    assert np.iinfo(np.int32).max >= embedding.MOST + 1  # a number for each entry, and one for none
 
 
 # -- switches ----------------------------------------------------------------------------------------------------------

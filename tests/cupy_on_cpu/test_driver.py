@@ -45,6 +45,60 @@ calls = [
 found = [text(call) for call in calls]
 cupy.cuda.runtime.getDeviceCount()  # a question about the machine is answered
 """,
+    "the first fault is told": PUT + r"""
+put((1,), (1,), (x, np.int32(-1)))
+put((1,), (1,), (host, np.int32(0)))
+found = [text(cupy.cuda.runtime.deviceSynchronize), text(x.get)]
+""",
+    "a graph stops at a fault": PUT + r"""
+import ctypes
+stream = cupy.cuda.Stream(non_blocking=True)
+with stream:
+    stream.begin_capture()
+    for place in (1, -1, 2):
+        put((1,), (1,), (x, np.int32(place)))
+    graph = stream.end_capture()
+    graph.launch(stream)
+found = [np.frombuffer((ctypes.c_float * 4).from_address(x.data.ptr), "f4").tolist(), text(stream.synchronize)]
+""",
+    "more shared memory than there is": PUT + r"""
+def ask(size):
+    put.max_dynamic_shared_size_bytes = size
+found = [text(lambda: ask(227 * 1024)), text(lambda: ask(227 * 1024 + 1)),
+         text(lambda: put((1,), (1,), (x, np.int32(1)), shared_mem=100_000)), x.get().tolist()]
+""",
+    "memory has an end": r"""
+runtime = cupy.cuda.runtime
+free, total = runtime.memGetInfo()
+refused = text(lambda: runtime.malloc(free + 1))
+block = runtime.malloc(1 << 20)
+during = runtime.memGetInfo()[0]
+runtime.free(block)
+found = [refused, free - during, free - runtime.memGetInfo()[0], text(lambda: runtime.free(64))]
+""",
+    "what a capture does not allow": r"""
+runtime = cupy.cuda.runtime
+inside, outside = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+found = [text(lambda: runtime.streamBeginCapture(0, 2))]
+event, blocking = cupy.cuda.Event(), cupy.cuda.Stream()
+event.record(outside)
+runtime.streamBeginCapture(inside.ptr, 2)
+found += [text(lambda: inside.wait_event(event)), text(lambda: runtime.streamEndCapture(inside.ptr))]
+y = cupy.zeros(4, "f4")
+runtime.streamBeginCapture(blocking.ptr, 2)
+found += [text(lambda: y.fill(1)), text(lambda: runtime.streamEndCapture(blocking.ptr))]
+""",
+    "handles that are gone": r"""
+runtime = cupy.cuda.runtime
+stream, event = runtime.streamCreate(), runtime.eventCreate()
+runtime.streamDestroy(stream)
+runtime.eventDestroy(event)
+found = [text(lambda: call(handle)) for call, handle in (
+    (runtime.streamDestroy, stream), (runtime.eventDestroy, event), (runtime.streamSynchronize, stream))]
+x = cupy.zeros(4, "f4")
+host = np.zeros(4, "f4")
+found.append(text(lambda: runtime.memcpy(host.ctypes.data, x.data.ptr, 16, 1)))
+""",
     "a launch that waits": PUT + r"""
 import os
 os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
@@ -149,6 +203,37 @@ def test_a_fault_is_told_by_the_first_call_that_waits(found):
 
 def test_what_was_queued_behind_a_fault_is_not_done(found):
     assert found["what was queued behind it is not done"] == [1, 0, 0, 0]
+    values, answer = found["a graph stops at a fault"]
+    assert values == [1, 1, 0, 0] and TRAPPED in answer
+
+
+def test_the_first_of_two_faults_is_told(found):
+    assert all(TRAPPED in answer for answer in found["the first fault is told"])
+
+
+def test_memory_and_shared_memory_have_an_end(found):
+    refused, taken, kept, foreign = found["memory has an end"]
+    assert "cudaErrorMemoryAllocation" in refused and (taken, kept) == (1 << 20, 0)
+    assert "cudaErrorInvalidValue: free of memory that was never given out" in foreign
+    taken, refused, launched, values = found["more shared memory than there is"]
+    assert taken is None and "cudaErrorInvalidValue" in refused
+    assert launched is None and values == [1, 1, 0, 0]
+
+
+def test_a_capture_refuses_what_a_driver_refuses(found):
+    default, isolated, broken, implicit, spoilt = found["what a capture does not allow"]
+    assert "the default stream cannot be captured" in default
+    assert "cudaErrorStreamCaptureIsolation" in isolated
+    assert "cudaErrorStreamCaptureInvalidated" in broken
+    assert "cudaErrorStreamCaptureImplicit" in implicit
+    assert "cudaErrorStreamCaptureInvalidated" in spoilt
+
+
+def test_what_is_gone_is_refused(found):
+    stream, event, waited, copy = found["handles that are gone"]
+    assert "a stream destroyed twice" in stream and "an event destroyed twice" in event
+    assert "synchronize on a stream that was destroyed" in waited
+    assert "a copy whose kind does not say where the memory is" in copy
 
 
 def test_a_fault_stays_until_the_process_ends(found):

@@ -27,7 +27,8 @@ def maker(arrays: Any) -> Callable[..., Any]:
 
     CuPy's class is called with anything that arrays, and classes made from it, may be made from; it looks at that for
     longer than it makes an array of a shape and a dtype. So those two parts of its own are called themselves, if they
-    are what they are in CuPy 13 and 14; where they are not, it is the class.
+    are what they are in CuPy 13 and 14; where they are not, it is the class. Generated code calls them itself: they are
+    the attribute `parts` of the function.
     """
     base = arrays.__base__
     start = base.__dict__.get("_init")
@@ -35,18 +36,22 @@ def maker(arrays: Any) -> Callable[..., Any]:
         return arrays
     begin = base.__new__
 
-    def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
+    def make(shape: Any, dtype: Any = float, order: str = "C") -> Any:
         made = begin(arrays)
         start(made, shape, dtype, None, None, order)
         return made
 
     try:
-        tried = empty((0, 2), np.dtype("i2"), "F")
+        tried = make((0, 2), np.dtype("i2"), "F")
         as_wanted = tried.__class__, tried.shape, tried.strides, tried.dtype, tried.size
     except Exception:  # a class of another library, or a later one
         return arrays
     given = arrays((0, 2), np.dtype("i2"), order="F")
-    return empty if as_wanted == (arrays, given.shape, given.strides, given.dtype, 0) else arrays
+    if as_wanted != (arrays, given.shape, given.strides, given.dtype, 0):
+        return arrays
+    empty: Any = make
+    empty.parts = begin, start
+    return empty
 
 
 class OutOfMemoryError(RuntimeError):
@@ -80,7 +85,8 @@ class Allocator:
                 memory = malloc(size)
             except full:
                 memory = self._again(size)
-            if used() > lowest[0] and used() > peak[device()]:
+            now = used()
+            if now > lowest[0] and now > peak[device()]:
                 self._new_peak()
             return memory
 

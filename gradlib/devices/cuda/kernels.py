@@ -172,6 +172,35 @@ class Launcher(Protocol):
         ...
 
 
+class Counts(dict):
+    """n -> an argument of a launch that is the 64-bit integer n: CuPy makes an object of each that it is given.
+
+    pointer: CuPy's class of arguments by address; None for a launcher that takes integers.
+    """
+
+    MOST = 4096
+
+    def __init__(self, pointer: Any):
+        self.kind = None if pointer is None else _argument_of(pointer)
+
+    def __missing__(self, n: int) -> Any:
+        if len(self) >= self.MOST:
+            self.clear()
+        found = self[n] = n if self.kind is None else self.kind(n)
+        return found
+
+
+def _argument_of(pointer: Any) -> Any:
+    class Integer(pointer):
+        """Keeps the integer at the address that it stands for."""
+
+        def __init__(self, n: int):
+            self.held = np.array([n], np.int64)
+            super().__init__(self.held.ctypes.data)
+
+    return Integer
+
+
 class CupyLauncher:
     """Compiles with NVRTC, once per device, and launches on the current stream."""
 
@@ -181,6 +210,8 @@ class CupyLauncher:
         self.pointer = attrgetter("data.ptr")  # see `Launcher`
         self.functions: dict[tuple, Any] = {}
         self.plain: dict[tuple, Callable] = {}  # what `launch` calls for them
+        function = getattr(cupy.cuda, "function", None)
+        self.counts = Counts(getattr(function, "CPointer", None))
 
     def launch(
         self, module: Module, kernel: str, grid: Any, block: Any, args: tuple, shared: int = 0
@@ -205,7 +236,8 @@ class CupyLauncher:
     def linear(self, module: Module, kernel: str) -> Callable:
         """``f(threads, args, shared, block)``: CuPy's own launch of a kernel over so many threads in a row.
 
-        For the device that is current now. A Python integer among `args` is one of 64 bits.
+        For the device that is current now. A Python integer among `args` is one of 64 bits, and so is what `counts`
+        has for it, which costs the host less.
         """
         key = (module, kernel, self.device_number())
         return (self.plain.get(key) or self._ready(key)).linear_launch

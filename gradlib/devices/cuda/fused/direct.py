@@ -20,6 +20,7 @@ from ..kernels import Module, instance, launcher_of, pack_size
 from .generate import DENSE, ONE, Generated
 
 THREADS = 256
+BY_LETTER = {np.dtype(letter) for letter in "efd"}  # what CuPy makes of these letters
 
 
 class _Form:
@@ -85,16 +86,23 @@ def write(
         tests += [f"{n}.shape == {shape}" for n in moving[1:]]
         other = "" if moving[0] == first else f"; shape_ = {shape}"
         lines.append(f"{'elif' if i else 'if'} {' and '.join(tests)}: form_ = form{i}_{other}")
+    parts = getattr(
+        xp.empty, "parts", None
+    )  # a call less for each result, and CuPy reads letters soonest
+    made = "{0} = empty_(shape_, dtype_)"
+    if parts is not None:
+        known = repr(dtype.char) if dtype in BY_LETTER else "dtype_"
+        made = f"{{0}} = begin_(array_); start_({{0}}, shape_, {known}, None, None, 'C')"
     outs = [f"out{i}_" for i in range(1 if gives is None else sum(gives))]
     threads = f"-(-n_ // {pack_size(dtype)})" if found[0].module.several else "n_"
     lines += [
         f"else: {leave}",
-        *(f"{out} = empty_(shape_, dtype_)" for out in outs),
+        *(made.format(out) for out in outs),
         "n_ = out0_.size",
         "if n_:",
         "    device_ = current_()",
         "    launch_ = form_.on_device.get(device_) or form_.first(device_)",
-        f"    launch_({threads}, ({''.join(f'{v}, ' for v in (*used, *outs))}n_), 0, {THREADS})",
+        f"    launch_({threads}, ({''.join(f'{v}, ' for v in (*used, *outs))}counts_[n_]), 0, {THREADS})",
     ]
     results = iter(outs)
     given = "out0_"
@@ -103,9 +111,11 @@ def write(
     text = f"def direct({', '.join(order)}):\n" + indent(
         "\n".join([*lines, f"return {given}"]), "    "
     )
+    launcher: Any = launcher_of(xp)
     space = {
         "array_": arrays, "empty_": xp.empty, "dtype_": dtype, "otherwise_": otherwise,
-        "current_": xp.current_device,
+        "current_": xp.current_device, "counts_": launcher.counts,
+        **dict(zip(("begin_", "start_"), parts or ())),
         **{f"form{i}_": form for i, form in enumerate(found)},
     }  # fmt: skip
     exec(text, space)
