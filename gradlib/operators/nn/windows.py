@@ -168,13 +168,14 @@ def mark_unordered(xp, w: Windows, source, best, number) -> None:
             return
         for t, tap in enumerate(w.taps):
             part = source[tap]
-            number[part != part] = t
+            number[...] = xp.where(part != part, number.dtype.type(t), number)
     if w.padded:
         least = best == _least(source.dtype)
         if xp.waits or least.any():
             inside = w.pad(xp, xp.ones(w.space, bool), False)
             for t, tap in reversed(list(enumerate(w.taps))):
-                number[least & inside[tap] & (source[tap] == best)] = t
+                found = least & inside[tap] & (source[tap] == best)
+                number[...] = xp.where(found, number.dtype.type(t), number)
 
 
 def _planes(xp, w: Windows, shape, taps):
