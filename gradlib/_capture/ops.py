@@ -184,7 +184,8 @@ class Ops(Writer, Interposer):
         if holds_arrays(list(kwargs.values())):
             return None
         own = [None if n == "None" else n for n in names]
-        found = calls(self.draft, used, [xp, *arrays], [None, *own], kwargs, raw)
+        alone = spreading.suits(op)
+        found = calls(self.draft, used, [xp, *arrays], [None, *own], kwargs, raw, alone)
         if found is None:
             return None
         for text, outs, ins, new in found[0]:
