@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..devices.numpy import chains, mkl
+from ..devices.numpy.sums import add_up
 from ..op import spreading
 from ..tape.source import describe
 from .calls import Called, Named, read
@@ -46,6 +47,58 @@ class Fused(NamedTuple):
         )
 
 
+class Total:
+    """A kernel that looks at the values of its array by `add_up` of all of it alone: a function of that sum.
+
+    name: the variable of the array.
+    """
+
+    def __init__(
+        self, name: str, kernel: Callable, xp: Any, array: np.ndarray, attrs: dict[str, Any]
+    ):
+        self.name, self.kernel, self.xp, self.attrs = name, kernel, xp, attrs
+        self.array = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+    def __call__(self, total: Any) -> Any:
+        return self.kernel(_Told(self.xp, total), self.array, **self.attrs)
+
+
+class _Told:
+    """A namespace that has been told the sum."""
+
+    def __init__(self, xp: Any, total: Any):
+        self._xp, self._total = xp, total
+
+    def add_up(self, array: np.ndarray, dim: tuple, keepdim: bool = False) -> Any:
+        if keepdim or len(dim) not in (0, array.ndim):
+            raise TypeError("this is another sum")
+        return self._total
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._xp, name)
+
+
+def total_of(
+    name: str, kernel: Callable, xp: Any, array: Any, attrs: dict, result: Any
+) -> Total | None:
+    """What a kernel that gave `result` makes of the sum of an array; None if it is not made like that."""
+    if (
+        array.__class__ is not np.ndarray
+        or array.dtype.char not in "fd"
+        or not chains.sums(array.size, 0)
+    ):
+        return None
+    if not array.flags.c_contiguous:
+        return None
+    found = Total(name, kernel, xp, array, attrs)
+    try:
+        value = found(xp.add_up(array, ()))
+    except Exception:  # whatever it does instead
+        return None
+    same = isinstance(value, np.generic) and value.dtype == result.dtype
+    return found if same and value.tobytes() == result.tobytes() else None
+
+
 class Layout(NamedTuple):
     """Shape and dtype of an array that is C-contiguous; repeated: or has one number everywhere, in one place."""
 
@@ -54,22 +107,29 @@ class Layout(NamedTuple):
     repeated: bool = False
 
 
-def fuse(lines: list, names: dict[str, Any], layouts: dict[str, Layout], returned: set[str],
-         constant: Callable) -> tuple[list, list[Fused]]:  # fmt: skip
+def fuse(
+    lines: list,
+    names: dict[str, Any],
+    layouts: dict[str, Layout],
+    returned: set[str],
+    sums: dict[str, Total],
+    constant: Callable,
+) -> tuple[list, list[Fused]]:
     """The lines of a plan with runs in the place of what they are made of.
 
     Args:
         names: the constants of the plan.
         layouts: what is known of arrays that are contiguous, by variable.
         returned: variables that the plan returns.
+        sums: of variables that are made of the sum of all elements of another one, how.
         constant: gives the name of a new constant.
     """
-    return _Fusion(lines, names, layouts, returned, constant).done()
+    return _Fusion(lines, names, layouts, returned, sums, constant).done()
 
 
 class _Fusion:
-    def __init__(self, lines, names, layouts, returned, constant):
-        self.lines, self.names, self.constant = lines, names, constant
+    def __init__(self, lines, names, layouts, returned, sums, constant):
+        self.lines, self.names, self.constant, self.sums = lines, names, constant, sums
         self.groups = Groups(lines, returned)
         self.layouts = dict(layouts)
         self.given: dict[str, int] = {}  # how many lines give a variable
@@ -373,16 +433,21 @@ class _Run:
 
     def lines(self) -> list:
         """The lines in the place of those of the run."""
-        before, after = list(self.before), [x for _, x in self.after]
+        before = list(self.before)
         elements = math.prod(self.shape or ())
         if not self._pays(elements):
             own = [*self.members, *self.before, *self.after]
             return [line for _, line in sorted(own, key=lambda x: x[0])]
         fusion, members = self.fusion, {i for i, _ in self.members}
         outs, views = [], []
+        summed = self._summed(elements)
         for name in self.made:
             group = fusion.groups.of(name)
-            if group in fusion.returned or fusion.users[group] - members:
+            others = fusion.users[group] - members
+            if name in summed and others == {summed[name][0]} and group not in fusion.returned:
+                continue
+            summed.pop(name, None)
+            if group in fusion.returned or others:
                 outs.append(name)
         for i, line in self.members:  # names that others use
             name = line.outs[0] if line.outs else ""
@@ -394,8 +459,34 @@ class _Run:
                     views.append(again)
                 else:
                     before.append((i, again))
+        totals = {n: f"s{i}" for n, (i, _) in summed.items()}
+        after = [
+            self._of_total(line, totals) if (i, line) in summed.values() else line
+            for i, line in self.after
+        ]
         before.sort(key=lambda x: x[0])
-        return [*[line for _, line in before], *self._written(outs, elements), *views, *after]
+        return [
+            *[line for _, line in before],
+            *self._written(outs, totals, elements),
+            *views,
+            *after,
+        ]
+
+    def _summed(self, elements: int) -> dict[str, tuple[int, Any]]:
+        """Of what the run makes: what is summed up behind it as a whole, and by which line."""
+        found: dict[str, tuple[int, Any]] = {}
+        for i, line in self.after:
+            total = self.fusion.sums.get(line.outs[0])
+            if total is not None and total.name in self.made and chains.sums(elements, self.row):
+                found[total.name] = i, line
+        return found
+
+    def _of_total(self, line: Any, totals: dict[str, str]) -> Any:
+        """The line of a sum, for which the kernel has added up."""
+        total = self.fusion.sums[line.outs[0]]
+        name = totals[total.name]
+        text = f"{line.outs[0]} = {self.fusion.constant(total)}({name})"
+        return line._replace(text=text, ins=(name,))
 
     def _again(self, line: Any, name: str) -> Any:
         """The line that gives a name to the memory of what the run works on."""
@@ -410,7 +501,7 @@ class _Run:
         count = len(self.calls)
         return count > 1 or (count == 1 and elements >= spreading.LARGE)
 
-    def _written(self, outs: list[str], elements: int) -> list:
+    def _written(self, outs: list[str], summed: dict[str, str], elements: int) -> list:
         fusion = self.fusion
         first = next(line for _, line in self.members if line.what or line.node)
         ops = list(dict.fromkeys([line.what for _, line in self.members if line.what]))
@@ -426,18 +517,27 @@ class _Run:
                 )
             )
         given = [*self.arrays, *outs]
-        chain = self._chain(outs, given, elements)
+        chain = self._chain(outs, given, list(summed), elements)
         text = f"{fusion.constant(chain)}({', '.join(given)})"
-        line = first._replace(text=text, outs=(), ins=tuple(given), what=what, made=None)
+        if summed:
+            text = f"{''.join(f'{n}, ' for n in summed.values())}= {text}"
+        names = tuple(summed.values())
+        line = first._replace(text=text, outs=names, ins=tuple(given), what=what, made=None)
         fusion.fused.append(
             Fused(ops, elements, [line.site for _, line in self.members if line.what])
         )
         return [*made, line]
 
-    def _chain(self, outs: list[str], given: list[str], elements: int) -> chains.Chain:
+    def _chain(
+        self, outs: list[str], given: list[str], summed: list[str], elements: int
+    ) -> chains.Chain:
         programs = chains.kernel()
         layouts = [chains.Given(*self.arrays[n]) for n in self.arrays]
         layouts += [chains.Given(self.made[n].dtype, programs.DENSE, elements) for n in outs]
+        given = [*given, *summed]
+        layouts += [
+            chains.Given(self.made[n].dtype, programs.WINDOW, chains.WINDOW) for n in summed
+        ]
         constants: list[np.ndarray] = []
         numbers: dict[tuple, int] = {}
         for _, _, operands in self.calls:
@@ -445,7 +545,9 @@ class _Run:
                 if isinstance(o, np.ndarray) and (o.dtype, o.tobytes()) not in numbers:
                     numbers[o.dtype, o.tobytes()] = len(given) + len(constants)
                     constants.append(o)
-        places, scratch = self._places(outs, len(given) + len(constants))
+        first = len(given) + len(constants)
+        single = self._single(given)
+        places, scratch = self._places(given, first, single)
         places |= {n: k for k, n in enumerate(given)}
         calls = []
         for what, loop, operands in self.calls:
@@ -456,11 +558,37 @@ class _Run:
                 for o in operands
             ]
             calls.append(chains.Call(what, loop, tuple(found)))
+        numbers_made = {places[n] - first for n in single if n in places}
         return chains.Chain(
-            layouts, constants, scratch, calls, elements, self.row, self._slow(outs, given)
+            layouts,
+            constants,
+            scratch,
+            calls,
+            elements,
+            self.row,
+            self._slow(outs, given, summed),
+            numbers_made,
         )
 
-    def _places(self, outs: list[str], first: int) -> tuple[dict[str, int], list[np.dtype]]:
+    def _single(self, given: list[str]) -> set[str]:
+        """What the run makes on its way that is the same number everywhere."""
+        programs = chains.kernel()
+        same = programs.ONE, programs.REPEATED
+        one = {
+            n for n, (_, kind, _) in self.arrays.items() if kind in same and n not in self.written
+        }
+        single, before = set(self.made) - set(given), None
+        while before != len(single):
+            before = len(single)
+            for what, _, (*operands, into) in self.calls:
+                named = {self._base(o) for o in operands if isinstance(o, str)}
+                if what != programs.LOOP or not named <= single | one:
+                    single.discard(self._base(into))
+        return single
+
+    def _places(
+        self, given: list[str], first: int, single: set[str]
+    ) -> tuple[dict[str, int], list[np.dtype]]:
         """Where the run makes what no other line uses: as few blocks as can be."""
         last: dict[str, int] = {}
         for k, (_, _, operands) in enumerate(self.calls):
@@ -469,12 +597,12 @@ class _Run:
                     last[self._base(o)] = k
         places: dict[str, int] = {}
         scratch: list[np.dtype] = []
-        free: dict[int, list[int]] = {}  # by bytes of an element
+        free: dict[tuple, list[int]] = {}  # by bytes of an element, and whether it is one number
         for k, (_, _, operands) in enumerate(self.calls):
             name = self._base(operands[-1])
-            if name in self.made and name not in outs and name not in places:
+            if name in self.made and name not in given and name not in places:
                 dtype = self.made[name].dtype
-                spare = free.setdefault(dtype.itemsize, [])
+                spare = free.setdefault((dtype.itemsize, name in single), [])
                 if spare:
                     places[name] = spare.pop()
                 else:
@@ -482,14 +610,18 @@ class _Run:
                     scratch.append(dtype)
             for o in {self._base(o) for o in operands if isinstance(o, str)}:
                 if o in places and last[o] == k:
-                    free.setdefault(self.made[o].dtype.itemsize, []).append(places[o])
+                    free.setdefault((self.made[o].dtype.itemsize, o in single), []).append(
+                        places[o]
+                    )
         return places, scratch
 
-    def _slow(self, outs: list[str], given: list[str]) -> Callable:
+    def _slow(self, outs: list[str], given: list[str], summed: list[str]) -> Callable:
         """The lines as they were, for arrays that the kernel does not take."""
         names = dict(self.fusion.names)
         parameters = ", ".join([f"out_{n}" if n in outs else n for n in given])
         body = [line.text for _, line in self.members]
         body += [f"out_{n}[...] = {n}" for n in outs]
+        body.append(f"return ({''.join(f'add_up({n}, ()), ' for n in summed)})")
+        names["add_up"] = add_up
         exec(f"def slow({parameters}):\n" + "".join(f"    {x}\n" for x in body), names)
         return names["slow"]

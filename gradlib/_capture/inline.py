@@ -377,9 +377,15 @@ def _calls_of_a_part(
     given = []
     for a, n in zip(args, names, strict=True):
         if n is not None and a.ndim:
-            if a.shape != result.shape or not a.flags.c_contiguous or a.dtype.char not in "fd?":
+            repeated = not any(a.strides)
+            if a.shape != result.shape or a.dtype.char not in "fd?":
                 return None
-            a = a.reshape(-1)[:PART].copy()
+            if not (repeated or a.flags.c_contiguous):
+                return None
+            if repeated:
+                a = np.broadcast_to(a[(0,) * a.ndim], (PART,))
+            else:
+                a = a.reshape(-1)[:PART].copy()
         given.append(a)
     before = draft.mark()
     found = calls(draft, function, given, names, kwargs, result.reshape(-1)[:PART].copy())

@@ -15,8 +15,9 @@ from ..tape.layout import in_order
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
+from .fusion import total_of
 from .inline import always_declines, calls, holds_arrays, out_of
-from .memory import OUT, made
+from .memory import OUT, Made, made
 from .writer import Writer
 
 ndarray = np.ndarray
@@ -139,9 +140,16 @@ class Ops(Writer, Interposer):
                 text = f"{self.draft.constant(used)}({', '.join(given)})"
         if outs is not None:
             return self._finished(op, xp, arrays, names, raw, outs)
+        if isinstance(raw, np.generic):  # no view of anything
+            new = Made("", (), raw.dtype)
+        total = None
+        if self.draft.fuses and new is not None and overlay is None and len(arrays) == 1:
+            total = total_of(names[0], op.forward, xp, arrays[0], kwargs, raw)
         count = len(raw) if op.n_out != 1 or op.hidden else 1
         outs = tuple([self.draft.fresh() for _ in range(count)])
         several = op.n_out != 1 or op.hidden
+        if total is not None:
+            self.draft.sums[outs[0]] = total
         left = f"{', '.join(outs)}{',' if several else ''}"
         self.emit(f"{left} = {text}", outs, ins, op.public, made=None if several else new)
         for name, box in self._boxes:

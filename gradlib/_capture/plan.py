@@ -20,7 +20,7 @@ from ..tape.accumulation import accumulate, take
 from ..tape.modes import RAW
 from ..tape.source import GENERATED, describe
 from ..tape.storage import bump
-from .fusion import Fused, fuse
+from .fusion import Fused, Total, fuse
 from .fusion import Layout as ArrayLayout
 from .memory import OUT, Groups, Layout, Made
 from .state import same
@@ -64,6 +64,7 @@ class Draft:
         self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
         self.fuses = fuses
         self.layouts: dict[str, Any] = {}  # of arrays, by variable, where lines are to be fused
+        self.sums: dict[str, Total] = {}  # variables that are made of the sum of an array
         self.fused: list[Fused] = []  # what `fuse` put together
         self._by_id: dict[int, str] = {}
         self._numbers: dict[tuple, np.ndarray] = {}
@@ -127,7 +128,7 @@ class Draft:
     def fuse(self, returns: str) -> None:
         """Put runs of elementwise lines together."""
         kept = _variables(returns)
-        found = fuse(self.lines, self.names, self.layouts, kept, self.constant)
+        found = fuse(self.lines, self.names, self.layouts, kept, self.sums, self.constant)
         self.lines, self.fused = found
 
     def compile(

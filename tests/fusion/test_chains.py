@@ -147,6 +147,8 @@ def test_arrays_that_are_not_as_told_are_left_to_another(monkeypatch):
     )
     same(x, out)
     assert seen == [1] and not out.any()
+    chain(x)
+    assert seen.pop() is x and not out.any()
     chain(x, out)
     assert out.tobytes() == (-x).tobytes()
 

@@ -12,8 +12,9 @@ by bit.
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 from importlib import util
 from typing import Any, NamedTuple
@@ -21,13 +22,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import parallel
+from .sums import ADD, RUN, ones
 
 BLOCK = (
     1 << 15
 )  # bytes of a block of all that a chain works on, which is to stay in the nearest cache
 LEAST, MOST = 1 << 9, 1 << 13  # elements of a block
+WINDOW, ALONG = (
+    1 << 16,
+    1 << 10,
+)  # elements of what is summed at a time: 64 rows of at most RUN; of its blocks
 PIECE = 1 << 17  # elements that a thread takes at a time
 _KINDS = "?bBhHiIlLqQefdFD"  # of elements whose loops need nothing of the interpreter
+
+
+def sums(elements: int, row: int) -> bool:
+    """Whether a chain can add up what it makes: in the order in which `sums.add_up` does."""
+    return not row and elements >= parallel.SHARED and math.gcd(elements, RUN) >= 32
 
 
 class Given(NamedTuple):
@@ -88,6 +99,7 @@ class Chain:
         calls: in their order.
         total, row: elements of the results, and of their rows where operands are repeated for rows or along them (0: no
             operand is).
+        single: which of `scratch` are one number, made of single numbers by loops.
         otherwise: is called in its place with arrays that are not as `given` says.
     """
 
@@ -100,6 +112,7 @@ class Chain:
         total: int,
         row: int,
         otherwise: Callable,
+        single: Container[int] = (),
     ):
         programs = kernel()
         self.given, self.constants, self.otherwise = list(given), list(constants), otherwise
@@ -107,6 +120,9 @@ class Chain:
         long = BLOCK // (widest * (len(scratch) + len(given)))
         long = min(max(long, LEAST), MOST)
         calls, scratch = list(calls), list(scratch)
+        self.windows = [g.dtype for g in self.given if g.kind == programs.WINDOW]
+        if self.windows:
+            long = ALONG
         if row and row <= long:
             long = long // row * row
             calls, scratch = self._spread(programs, calls, scratch)
@@ -119,8 +135,9 @@ class Chain:
             slots += [g.kind, g.dtype.itemsize, 0, g.elements, id(g.dtype)]
         for c in self.constants:
             slots += [programs.CONSTANT, c.itemsize, c.ctypes.data, 1, 0]
-        for d in scratch:
-            slots += [programs.SCRATCH, d.itemsize, at, 0, 0]
+        for k, d in enumerate(scratch):
+            kind = programs.SINGLE if k in single else programs.SCRATCH
+            slots += [kind, d.itemsize, at, 0, 0]
             at += -(-d.itemsize * min(long, total) // 64) * 64 + 64
         words = [len(slots) // programs.SLOT, len(self.given), len(calls), total, long, row, at]
         words.append(id(np.ndarray))
@@ -147,11 +164,38 @@ class Chain:
         after = [c._replace(operands=tuple([places.get(i, i) for i in c.operands])) for c in calls]
         return before + after, scratch
 
-    def __call__(self, *arrays: np.ndarray) -> None:
+    def __call__(self, *arrays: np.ndarray) -> Any:
+        """Run it; what it returns are the sums, as `sums.add_up` gives them, of what lies in windows."""
+        if self.windows:
+            return self._adding_up(arrays)
         if self.large and parallel.width() > 1:
             self._on_threads(arrays)
         elif self.run(self.address, id(arrays), 0, -1):
             self.otherwise(*arrays)
+
+    def _adding_up(self, arrays: tuple) -> Any:
+        """Piece by piece: what is summed lies in a window that stays in the cache."""
+        total, step = int(self.program[3]), WINDOW // ALONG
+        row = math.gcd(total, RUN)
+        one = [ones(row, d) for d in self.windows]
+        parts = [np.empty(total // row, d) for d in self.windows]
+        refused = []
+
+        def part(k: int) -> None:
+            windows = [np.empty(WINDOW, d) for d in self.windows]
+            some = (*arrays, *windows)
+            if self.run(self.address, id(some), k * step, min((k + 1) * step, self.blocks)):
+                refused.append(k)
+                return
+            i, j = k * WINDOW, min((k + 1) * WINDOW, total)
+            for window, vector, out in zip(windows, one, parts, strict=True):
+                np.dot(window[: j - i].reshape(-1, row), vector, out[i // row : j // row])
+
+        some = (*arrays, *[np.empty(WINDOW, d) for d in self.windows])
+        if self.run(self.address, id(some), 0, 0):  # no block: only whether the arrays fit
+            return self.otherwise(*arrays)
+        parallel.run(-(-total // WINDOW), part)
+        return self.otherwise(*arrays) if refused else tuple(map(ADD, parts))
 
     def _on_threads(self, arrays: tuple) -> None:
         refused = []

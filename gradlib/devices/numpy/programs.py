@@ -25,13 +25,12 @@ HEADER = 8  # slots, arrays, calls, elements, elements of a block, elements of a
 # address of the type of arrays
 SLOT = 5  # kind, bytes of an element, address or offset, elements, address of the dtype
 CALL = 8  # what, address of the loop, its data, number of arguments, slots
-(DENSE, ONE, ROW, COLUMN, REPEATED, CONSTANT, SCRATCH) = range(
-    7
-)  # kinds of slots; the first five are of arrays given
-(LOOP, WHERE, ROWS, COLUMNS, TO_FLOAT, TO_DOUBLE, TO_INT, TO_LONG, COPY) = range(
-    9
-)  # what a call does
-TYPE, DATA, DIMENSIONS, SHAPE, STRIDES, DESCR, FLAGS, ITEMS = (
+# Kinds of slots. Those of arrays given: an element for each of the result; one; one for each of a row; one for each
+# row; a view that repeats one; the part of a dense one that the blocks of one call of the kernel make. The others: a
+# number; what a block makes on its way; one number that a block makes.
+DENSE, ONE, ROW, COLUMN, REPEATED, WINDOW, CONSTANT, SCRATCH, SINGLE = range(9)
+LOOP, WHERE, ROWS, COLUMNS, TO_FLOAT, TO_DOUBLE, TO_INT, TO_LONG, COPY = range(9)  # what calls do
+TYPE, DATA, DIMENSIONS, SHAPE, STRIDES, DESCR, FLAGS = (
     8,
     16,
     24,
@@ -39,8 +38,8 @@ TYPE, DATA, DIMENSIONS, SHAPE, STRIDES, DESCR, FLAGS, ITEMS = (
     40,
     56,
     64,
-    24,
-)  # offsets in arrays, and in tuples
+)  # bytes from the begin of an array
+LENGTH, ITEMS = 16, 24  # and of a tuple
 
 _intrinsic: Any = intrinsic  # the functions that it makes take no context
 
@@ -171,6 +170,8 @@ def run(program, arrays, first, last):
         0; or 1, and nothing was done, if an array is not as the program wants it.
     """
     slots, given, calls = _word(program), _word(program + 8), _word(program + 16)
+    if _word(arrays + LENGTH) != given:
+        return 1
     total, long, row = _word(program + 24), _word(program + 32), _word(program + 40)
     table = program + 8 * HEADER
     code = table + 8 * SLOT * slots
@@ -199,12 +200,14 @@ def run(program, arrays, first, last):
             if size != _word(at + 24):
                 return 1
             start = _word(array + DATA)
-        elif kind == SCRATCH:
+        elif kind in (SCRATCH, SINGLE):
             start += begin
         _set_word(places + 24 * s, start)
         _set_word(places + 24 * s + 8, start)
         size = _word(at + 8)
-        _set_word(places + 24 * s + 16, 0 if kind in (ONE, CONSTANT, COLUMN, REPEATED) else size)
+        _set_word(
+            places + 24 * s + 16, 0 if kind in (ONE, CONSTANT, COLUMN, REPEATED, SINGLE) else size
+        )
     pieces = (total + long - 1) // long
     each = 0  # blocks of one row
     if row > long:
@@ -231,6 +234,8 @@ def run(program, arrays, first, last):
             shift = 0
             if kind == DENSE:
                 shift = start * size
+            elif kind == WINDOW:
+                shift = (start - first * long) * size
             elif kind == ROW:
                 shift = within * size
             elif kind == COLUMN:
@@ -244,7 +249,7 @@ def run(program, arrays, first, last):
                 _set_word(args + 8 * j, _word(place + 8))
                 _set_word(steps + 8 * j, _word(place + 16))
             if what == LOOP:
-                _set_word(count, n)
+                _set_word(count, n if _word(steps + 8 * (number - 1)) else 1)
                 _call(_word(at + 8), args, count, steps, _word(at + 16))
                 continue
             a, b, c, d = _word(args), _word(args + 8), _word(args + 16), _word(args + 24)
