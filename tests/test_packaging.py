@@ -23,6 +23,7 @@ USERS = {
     "profile": "gradlib",
     "scipy": "gradlib",
     "onnx": "gradlib",
+    "fast": "gradlib",
     "tensorboard": "gradlib",
     "examples": "examples",
 }

@@ -477,7 +477,12 @@ class _Run:
         found: dict[str, tuple[int, Any]] = {}
         for i, line in self.after:
             total = self.fusion.sums.get(line.outs[0])
-            if total is not None and total.name in self.made and chains.sums(elements, self.row):
+            if (
+                total is not None
+                and total.name in line.ins
+                and total.name in self.made
+                and chains.sums(elements, self.row)
+            ):
                 found[total.name] = i, line
         return found
 

@@ -158,7 +158,7 @@ def test_several_threads_give_the_same_bits(monkeypatch):
     x = np.random.default_rng(0).standard_normal(n).astype("f")
     found = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr(parallel, "width", lambda threads=threads: threads)
+        monkeypatch.setattr(parallel.threads, "count", lambda threads=threads: threads)
         out = np.empty_like(x)
         calls = [
             Call(P.LOOP, loop_of(np.tanh, "ff"), (0, 2)),
