@@ -623,7 +623,7 @@ class _Run:
     def _slow(self, outs: list[str], given: list[str], summed: list[str]) -> Callable:
         """The lines as they were, for arrays that the kernel does not take."""
         names = dict(self.fusion.names)
-        parameters = ", ".join([f"out_{n}" if n in outs else n for n in given])
+        parameters = ", ".join([f"out_{n}" if n in outs else n for n in given if n not in summed])
         body = [line.text for _, line in self.members]
         body += [f"out_{n}[...] = {n}" for n in outs]
         body.append(f"return ({''.join(f'add_up({n}, ()), ' for n in summed)})")

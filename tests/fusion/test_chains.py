@@ -147,6 +147,9 @@ def test_arrays_that_are_not_as_told_are_left_to_another(monkeypatch):
     )
     same(x, out)
     assert seen == [1] and not out.any()
+    odd = np.frombuffer(bytearray(49), np.uint8)[1:].view(np.float64).reshape(2, 3)
+    chain(odd, out)
+    assert seen.pop() is odd and not odd.flags.aligned
     chain(x)
     assert seen.pop() is x and not out.any()
     chain(x, out)

@@ -179,14 +179,12 @@ class Chain:
         row = math.gcd(total, RUN)
         one = [ones(row, d) for d in self.windows]
         parts = [np.empty(total // row, d) for d in self.windows]
-        refused = []
 
         def part(k: int) -> None:
             windows = [np.empty(WINDOW, d) for d in self.windows]
             some = (*arrays, *windows)
             if self.run(self.address, id(some), k * step, min((k + 1) * step, self.blocks)):
-                refused.append(k)
-                return
+                raise RuntimeError(_CHANGED)
             i, j = k * WINDOW, min((k + 1) * WINDOW, total)
             for window, vector, out in zip(windows, one, parts, strict=True):
                 np.dot(window[: j - i].reshape(-1, row), vector, out[i // row : j // row])
@@ -195,22 +193,22 @@ class Chain:
         if self.run(self.address, id(some), 0, 0):  # no block: only whether the arrays fit
             return self.otherwise(*arrays)
         parallel.run(-(-total // WINDOW), part)
-        return self.otherwise(*arrays) if refused else tuple(map(ADD, parts))
+        return tuple(map(ADD, parts))
 
     def _on_threads(self, arrays: tuple) -> None:
-        refused = []
         address, run, piece = self.address, self.run, self.piece
 
         def part(k: int) -> None:
             if run(address, id(arrays), k * piece, min((k + 1) * piece, self.blocks)):
-                refused.append(k)
+                raise RuntimeError(_CHANGED)
 
         if run(address, id(arrays), 0, 0):  # no block: only whether the arrays fit
-            refused.append(0)
+            self.otherwise(*arrays)
         else:
             parallel.run(-(-self.blocks // piece), part)
-        if refused:
-            self.otherwise(*arrays)
+
+
+_CHANGED = "an array changed its layout while a fused kernel ran on it"
 
 
 # -- the loops of ufuncs -----------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ TYPE, DATA, DIMENSIONS, SHAPE, STRIDES, DESCR, FLAGS = (
     56,
     64,
 )  # bytes from the begin of an array
+CONTIGUOUS, ALIGNED = 0x1, 0x100  # flags
 LENGTH, ITEMS = 16, 24  # and of a tuple
 
 _intrinsic: Any = intrinsic  # the functions that it makes take no context
@@ -190,7 +191,8 @@ def run(program, arrays, first, last):
                 return 1
             if _word(array + DESCR) != _word(at + 32):
                 return 1
-            if kind != REPEATED and not _half_word(array + FLAGS) & 1:
+            flags = _half_word(array + FLAGS)
+            if not flags & ALIGNED or (kind != REPEATED and not flags & CONTIGUOUS):
                 return 1
             size, shape, strides = 1, _word(array + SHAPE), _word(array + STRIDES)
             for d in range(_half_word(array + DIMENSIONS)):
