@@ -87,7 +87,7 @@ def compile(
         plain = isinstance(function, (types.FunctionType, types.MethodType))
         if disable or backend != "inductor" or not plain:
             return function
-        fuses = mode is not None and mode.startswith("max-autotune") and chains.available()
+        fuses = mode is not None and mode.startswith("max-autotune") and chains.works()
         made = capture(function, mode="max" if fuses else None)
         _compiled.add(made)
         return made

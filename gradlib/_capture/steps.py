@@ -103,8 +103,10 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
         raise TypeError(f"capture(): step must be a function, but got {type(step).__name__}")
     if mode not in (None, "max"):
         raise ValueError(f"capture(): mode must be None or 'max', but got {mode!r}")
-    if mode == "max" and not chains.available():
-        raise chains.Missing
+    if mode == "max":
+        if not chains.available():
+            raise chains.Missing
+        chains.kernel()  # what is in its way is said here
     return Captured(step, settings, mode == "max")
 
 

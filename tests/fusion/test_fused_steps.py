@@ -394,6 +394,7 @@ def test_modes(monkeypatch):
     ]
     assert compiled == [False, False, True, True]
     monkeypatch.setattr(chains.util, "find_spec", lambda name: None)
+    chains.kernel.cache_clear()
     with pytest.raises(ImportError, match=r"pip install 'gradlib\[fast\]'"):
         torch.capture(lambda x: x, mode="max")
     assert torch.compile(lambda x: x, mode="max-autotune").fuses is False

@@ -70,6 +70,14 @@ def available() -> bool:
     return fits and util.find_spec("numba") is not None
 
 
+def works() -> bool:
+    """Whether the compiler that is there can be imported: it may be for another NumPy."""
+    try:
+        return kernel() is not None
+    except ImportError:
+        return False
+
+
 class Missing(ImportError):
     """mode="max" without the package that it needs."""
 
