@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
