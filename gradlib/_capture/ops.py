@@ -15,9 +15,9 @@ from ..tape.layout import in_order
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
-from .fusion import total_of
 from .inline import always_declines, calls, holds_arrays, out_of
 from .memory import OUT, Made, made
+from .totals import total_of
 from .writer import Writer
 
 ndarray = np.ndarray

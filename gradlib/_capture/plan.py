@@ -20,10 +20,12 @@ from ..tape.accumulation import accumulate, take
 from ..tape.modes import RAW
 from ..tape.source import GENERATED, describe
 from ..tape.storage import bump
-from .fusion import Fused, Total, fuse
-from .fusion import Layout as ArrayLayout
+from .fusion import fuse
 from .memory import OUT, Groups, Layout, Made
+from .runs import Fused
+from .runs import Layout as ArrayLayout
 from .state import same
+from .totals import Total
 
 
 class Line(NamedTuple):
