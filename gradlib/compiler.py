@@ -17,6 +17,7 @@ import numpy as np
 
 from ._capture import Captured, capture
 from ._refused import refuse
+from .devices.numpy import chains
 from .op.expose import PUBLIC
 from .tape.tensor import Tensor
 from .utils import _pytree as pytree
@@ -63,7 +64,9 @@ def compile(
 
     Args:
         model: a function or Module; without one, a decorator is returned.
-        fullgraph, dynamic, mode, options: accepted. A combination of shapes has a plan of its own.
+        fullgraph, dynamic, options: accepted. A combination of shapes has a plan of its own.
+        mode: "max-autotune" fuses elementwise ops where numba is installed, as ``capture(..., mode="max")``; others are
+            accepted.
         backend: any other than "inductor" leaves the function as it is.
         disable: leave it as it is.
 
@@ -84,7 +87,8 @@ def compile(
         plain = isinstance(function, (types.FunctionType, types.MethodType))
         if disable or backend != "inductor" or not plain:
             return function
-        made = capture(function)
+        fuses = mode is not None and mode.startswith("max-autotune") and chains.works()
+        made = capture(function, mode="max" if fuses else None)
         _compiled.add(made)
         return made
 

@@ -45,6 +45,7 @@ HANDED = 39
 INSIDE_FUNCTIONS = {
     "gradlib.devices -> gradlib.devices.cuda.namespace": "needs CuPy: imported when a CUDA device is first asked for",
     "gradlib.devices -> gradlib.devices.meta.namespace": "few need the meta device: imported when it is asked for",
+    "gradlib.devices.numpy.chains -> gradlib.devices.numpy.programs": "needs numba: imported when a step is fused",
     "gradlib.autograd.graph -> gradlib.autograd._offload": "for CUDA tensors alone, and brings CuPy's namespace",
 }
 

@@ -103,7 +103,7 @@ def measured(options, libraries, effort, only=None):
         if only not in (None, workload.name):
             continue
         own = effort
-        if options.device == "cpu" and workload.name.endswith("-captured"):
+        if options.device == "cpu" and workload.name.endswith(("-captured", "-fused")):
             own = dataclasses.replace(effort, warm_up=1 + measure.CAPTURES)
         yield from measure.run(workload, libraries, options.device, own)
 

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 from measure import Workload
@@ -340,27 +342,40 @@ def captured(torch, step):
     return torch.capture(step) if torch.__name__ == "gradlib" else step
 
 
-CAPTURED = How(wrap=captured)
+def fused(torch, step):
+    """The same with runs of elementwise ops as one kernel each."""
+    return torch.capture(step, mode="max") if torch.__name__ == "gradlib" else step
 
 
-def register_captured(name, build, goal):
-    WORKLOADS.append(Workload(f"{name}-captured", build, goal=goal, rtol=1e-3))
+def register_captured(name, build, goal, fused_goal, **settings):
+    """`build(torch, device, wrap)` through gradlib.capture; fused as well where numba is installed."""
+    kinds = [("captured", captured, goal)]
+    if find_spec("numba"):
+        kinds.append(("fused", fused, fused_goal))
+    for kind, wrap, ratio in kinds:
+        run = partial(build, wrap=wrap)
+        WORKLOADS.append(Workload(f"{name}-{kind}", run, goal=ratio, rtol=1e-3, **settings))
 
 
 def wrapped(build):
-    return lambda torch, device: captured(torch, build(torch, device))
+    return lambda torch, device, wrap: wrap(torch, build(torch, device))
 
 
-register_captured("chain", wrapped(chain_backward), 0.4)
-register_captured("mlp-deep", lambda torch, device: deep_narrow_mlp(torch, device, CAPTURED), 0.25)
+def sgd_128(torch, device, wrap):
+    return mlp(torch, device, 128, lambda p: torch.optim.SGD(p, lr=0.01), How(wrap=wrap))
+
+
+register_captured("chain", wrapped(chain_backward), 0.4, 0.1)
 register_captured(
-    "mlp-sgd-128",
-    lambda torch, device: mlp(torch, device, 128, lambda p: torch.optim.SGD(p, lr=0.01), CAPTURED),
-    0.85,
+    "mlp-deep",
+    lambda torch, device, wrap: deep_narrow_mlp(torch, device, How(wrap=wrap)),
+    0.25,
+    0.25,
 )
-register_captured("gpt", lambda torch, device: gpt(torch, device, CAPTURED), 0.95)
-register_captured("rnn", wrapped(rnn), 0.65)
-register_captured("lstm", wrapped(lstm), 0.8)
+register_captured("mlp-sgd-128", sgd_128, 0.85, 0.75)
+register_captured("gpt", lambda torch, device, wrap: gpt(torch, device, How(wrap=wrap)), 0.95, 0.85)
+register_captured("rnn", wrapped(rnn), 0.65, 0.65)
+register_captured("lstm", wrapped(lstm), 0.8, 0.8)
 
 
 # Derivatives other than one gradient.
@@ -473,15 +488,7 @@ def big_elementwise(torch, device, wrap=lambda torch, step: step):
     return lambda: (run(), x.grad[:1000])
 
 
-WORKLOADS.append(
-    Workload(
-        "elementwise-10m-captured",
-        lambda torch, device: big_elementwise(torch, device, captured),
-        goal=0.25,
-        slow=True,
-        rtol=1e-3,
-    )
-)
+register_captured("elementwise-10m", big_elementwise, 0.25, 0.10, slow=True)
 
 
 def graph(size):

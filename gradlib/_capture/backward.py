@@ -251,7 +251,14 @@ class Backward(Writer):
         if not taken:
             return []
         written = self._inlined_formula(
-            function, values, texts, ins, [outs[i] for i in taken], taken, len(outs)
+            function,
+            values,
+            texts,
+            ins,
+            [outs[i] for i in taken],
+            taken,
+            len(outs),
+            spreading.suits(node.op),
         )
         if written is not None:
             return [
@@ -272,11 +279,20 @@ class Backward(Writer):
             values, texts, ins = self._values(node, formula.wants, grad)
             out = formula.fn(*values)
             g = grad[0] if grad.__class__ is tuple else None
+            alone = spreading.spreadable(op, formula.wants)
+            if out is g:
+                name = self.draft.fresh()
+                self.emit(f"{name} = {grad[1]}", (name,), (grad[1],))
+                pair = out, self._name(out, name)
+                if op.elementwise and len(op.tensors) > 1:
+                    pair = self._summed(node, i, pair)
+                result.append((i, pair))
+                continue
             wide = op.wide_numbers and g is not None and out.dtype is not g.dtype
             written = (
                 None
                 if wide
-                else self._inlined_formula(formula.fn, values, texts, ins, [out], [0], 1)
+                else self._inlined_formula(formula.fn, values, texts, ins, [out], [0], 1, alone)
             )
             if written is not None:
                 pair = out, self._name(out, written[0])
@@ -286,7 +302,7 @@ class Backward(Writer):
                 continue
             name = self.draft.fresh()
             function, given = formula.fn, texts
-            if spreading.spreadable(op, formula.wants) and spreading.large([g]):
+            if alone and spreading.large([g]):
                 given = [self.draft.constant(function), *texts]
                 function = spreading.spread_gradient
             text = f"{name} = {self.draft.constant(function)}({', '.join(given)})"
@@ -300,9 +316,13 @@ class Backward(Writer):
             result.append((i, pair))
         return result
 
-    def _inlined_formula(self, function, values, texts, ins, results, taken, count) -> tuple | None:
+    def _inlined_formula(
+        self, function, values, texts, ins, results, taken, count, pointwise=False
+    ) -> tuple | None:
         """Write the NumPy calls that a formula makes; the variables of its results, or None if they cannot be told."""
         names = [t if t in ins else None for t in texts]
+        if self.draft.fuses:  # settings are no variables
+            names = [None if n in self.draft.names else n for n in names]
         if len(values) > 1 and values[0].__class__ is formulas.Namespace:
             several = values[1] if values[1].__class__ is list else None
             if several and all([isinstance(v, np.ndarray) for v in several]):
@@ -314,7 +334,7 @@ class Backward(Writer):
             called, wanted = function, results[0]
         else:
             called, wanted = _Some(function, tuple(taken)), tuple(results)
-        found = calls(self.draft, called, values, names, {}, wanted)
+        found = calls(self.draft, called, values, names, {}, wanted, pointwise)
         if found is None:
             return None
         for text, outs, used, new in found[0]:

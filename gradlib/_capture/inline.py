@@ -62,6 +62,7 @@ class Trace:
         if not isinstance(value, (ndarray, np.generic)):
             raise Unknown
         self.kept.append(value)
+        self.draft.laid_out(name, value)
         return Probe(self, value, name)
 
     def result(self, text: str, ins: list[str], value: Any, new: Made | None = None) -> Any:
@@ -138,7 +139,9 @@ class Probe:
             ins = [self._name]
             text = f"{self._name}.{name}({_written(self._trace, args, kwargs, ins)}"
             new = None
-            if name in ("dot", "clip"):
+            if name in ("astype", "copy"):
+                new = made(found)
+            elif name in ("dot", "clip"):
                 call = getattr(value, name)
                 if name == "dot" and len(args) == 1:
                     other = _bare(args[0])
@@ -308,19 +311,29 @@ setattr(Probe, "__invert__", _unary("~", operator.invert))  # noqa: B010
 
 
 def calls(
-    draft: Any, function: Callable, args: list, names: list, kwargs: dict, results: Any
+    draft: Any,
+    function: Callable,
+    args: list,
+    names: list,
+    kwargs: dict,
+    results: Any,
+    pointwise: bool = False,
 ) -> tuple | None:
     """The calls of ``function(*args, **kwargs)``, which gave `results`; None if they cannot be told.
 
     args, names: values, and the variables of those that are arrays (None for the others).
+    pointwise: they work on each element alone; large arrays do not matter if they are to be fused.
 
     Returns:
         (lines, the variables of the results), each line (text, variables it gives, variables in it, `memory.Made` or
         None).
     """
     arrays = [a for a, n in zip(args, names, strict=True) if n is not None]
-    if any([not isinstance(a, (ndarray, np.generic)) or a.size > LARGE for a in arrays]):
+    if any([not isinstance(a, (ndarray, np.generic)) for a in arrays]):
         return None
+    if any([a.size > LARGE for a in arrays]):
+        large = pointwise and draft.fuses
+        return _calls_of_a_part(draft, function, args, names, kwargs, results) if large else None
     key = _key(function, args, names, kwargs)
     if key is not None and key in draft.templates:
         return _again(draft, draft.templates[key], names)
@@ -346,6 +359,56 @@ def calls(
         used = {n: draft.names[n] for text in texts for n in _CONSTANT.findall(text)}
         draft.templates[key] = found, list(names), used, (function, args, kwargs)
     return found
+
+
+PART = 61  # a number of elements that is no other number
+_PART = re.compile(rf"\b{PART}\b")
+
+
+def _calls_of_a_part(
+    draft: Any, function: Callable, args: list, names: list, kwargs: dict, result: Any
+) -> tuple | None:
+    """The calls for large arrays of one shape, on each element alone: those for some of the elements.
+
+    Only for what is to be fused: such calls of whole arrays would be slow.
+    """
+    if result.__class__ is not ndarray or not result.flags.c_contiguous:
+        return None
+    given = []
+    for a, n in zip(args, names, strict=True):
+        if n is not None and a.ndim:
+            repeated = not any(a.strides)
+            if a.shape != result.shape or a.dtype.char not in "fd?":
+                return None
+            if not (repeated or a.flags.c_contiguous):
+                return None
+            if repeated:
+                a = np.broadcast_to(a[(0,) * a.ndim], (PART,))
+            else:
+                a = a.reshape(-1)[:PART].copy()
+        given.append(a)
+    before = draft.mark()
+    found = calls(draft, function, given, names, kwargs, result.reshape(-1)[:PART].copy())
+    if found is None:
+        return None
+    lines = []
+    for text, outs, ins, new in found[0]:
+        if (
+            (new is None and outs)
+            or _PART.search(text)
+            or any([_has_part(draft.names[c]) for c in _CONSTANT.findall(text)])
+        ):
+            draft.back_to(*before)
+            return None
+        if new is not None and new.shape == (PART,):
+            new = new._replace(shape=result.shape)
+        lines.append((text, outs, ins, new))
+    return lines, found[1]
+
+
+def _has_part(value: Any) -> bool:
+    """Whether a constant depends on how many elements there were."""
+    return bool(_PART.search(repr(value))) or PART in getattr(value, "shape", ())
 
 
 def always_declines(draft: Any, function: Callable, args: list, names: list, kwargs: dict) -> bool:

@@ -10,11 +10,14 @@ the last one that names one of the group; from then on it is that of a later res
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+_INTO = re.compile(r"\bout=(t\d+)\)$")  # a call that gives back the array that it writes to
+_SAME = re.compile(r"t\d+ = t\d+")
 OUT = "@out"  # stands for the kept array in the text of a line
 ALIGNED = 64  # bytes: a line of the cache
 APART = 320  # bytes between two arrays, so that they do not lie at the same places of pages
@@ -58,13 +61,20 @@ class Groups:
         self._several: set[str] = set()  # groups of more than one name
         self._new = {line.outs[0] for line in lines if line.made is not None}
         self._new -= {n for line in lines if line.made is None for n in line.outs}
+        viewed: list[str] = []
         self.last: dict[str, int] = {}  # of a group: the last line that names one of it
         for line in lines:
             if line.made is None and line.outs:
-                names = [n for n in (*line.outs, *line.ins) if n[0] == "t"]
+                into = _INTO.search(line.text) if len(line.outs) == 1 else None
+                names = [
+                    n for n in (*line.outs, *(into.groups() if into else line.ins)) if n[0] == "t"
+                ]
+                if into is None and not _SAME.fullmatch(line.text):
+                    viewed += names
                 for n in names[1:]:
                     self._join(names[0], n)
         self._leave = {self.of(n) for n in returned if n[0] == "t"}
+        self._viewed = {self.of(n) for n in viewed}
         for i, line in enumerate(lines):
             for n in (*line.outs, *line.ins):
                 if n[0] == "t":
@@ -89,6 +99,10 @@ class Groups:
     def alone(self, name: str) -> bool:
         """Whether a name is that of a new array, whose memory no other name can have."""
         return name in self._new and self.of(name) not in self._several
+
+    def whole(self, name: str) -> bool:
+        """Whether a name is that of a new array, and each other name of its memory is that of the same array."""
+        return name[0] == "t" and self.of(name) not in self._viewed
 
     def stays(self, name: str) -> bool:
         """Whether nothing outside of the plan gets the memory of a name."""

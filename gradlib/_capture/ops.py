@@ -16,7 +16,8 @@ from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
 from .inline import always_declines, calls, holds_arrays, out_of
-from .memory import OUT, made
+from .memory import OUT, Made, made
+from .totals import total_of
 from .writer import Writer
 
 ndarray = np.ndarray
@@ -139,9 +140,16 @@ class Ops(Writer, Interposer):
                 text = f"{self.draft.constant(used)}({', '.join(given)})"
         if outs is not None:
             return self._finished(op, xp, arrays, names, raw, outs)
+        if isinstance(raw, np.generic):  # no view of anything
+            new = Made("", (), raw.dtype)
+        total = None
+        if self.draft.fuses and new is not None and overlay is None and len(arrays) == 1:
+            total = total_of(names[0], op.forward, xp, arrays[0], kwargs, raw)
         count = len(raw) if op.n_out != 1 or op.hidden else 1
         outs = tuple([self.draft.fresh() for _ in range(count)])
         several = op.n_out != 1 or op.hidden
+        if total is not None:
+            self.draft.sums[outs[0]] = total
         left = f"{', '.join(outs)}{',' if several else ''}"
         self.emit(f"{left} = {text}", outs, ins, op.public, made=None if several else new)
         for name, box in self._boxes:
@@ -184,7 +192,8 @@ class Ops(Writer, Interposer):
         if holds_arrays(list(kwargs.values())):
             return None
         own = [None if n == "None" else n for n in names]
-        found = calls(self.draft, used, [xp, *arrays], [None, *own], kwargs, raw)
+        alone = spreading.suits(op)
+        found = calls(self.draft, used, [xp, *arrays], [None, *own], kwargs, raw, alone)
         if found is None:
             return None
         for text, outs, ins, new in found[0]:

@@ -20,8 +20,12 @@ from ..tape.accumulation import accumulate, take
 from ..tape.modes import RAW
 from ..tape.source import GENERATED, describe
 from ..tape.storage import bump
+from .fusion import fuse
 from .memory import OUT, Groups, Layout, Made
+from .runs import Fused
+from .runs import Layout as ArrayLayout
 from .state import same
+from .totals import Total
 
 
 class Line(NamedTuple):
@@ -47,9 +51,12 @@ class Line(NamedTuple):
 
 
 class Draft:
-    """The lines and constants of a plan while it is written."""
+    """The lines and constants of a plan while it is written.
 
-    def __init__(self) -> None:
+    fuses: runs of elementwise lines are to become one; see fusion.py.
+    """
+
+    def __init__(self, fuses: bool = False) -> None:
         self.lines: list[Line] = []
         self.names: dict[str, Any] = {
             "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "take": take,
@@ -57,6 +64,10 @@ class Draft:
         }  # fmt: skip
         self.constants: list[Any] = []
         self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
+        self.fuses = fuses
+        self.layouts: dict[str, Any] = {}  # of arrays, by variable, where lines are to be fused
+        self.sums: dict[str, Total] = {}  # variables that are made of the sum of an array
+        self.fused: list[Fused] = []  # what `fuse` put together
         self._by_id: dict[int, str] = {}
         self._numbers: dict[tuple, np.ndarray] = {}
         self._count = 0
@@ -109,6 +120,19 @@ class Draft:
                 return _at(found[0]) if found else "a value that it returns"
         return None
 
+    def laid_out(self, name: str, array: Any) -> None:
+        """How the array of a variable lies in memory, if it lies side by side or is one number."""
+        if self.fuses and array.__class__ is np.ndarray and array.ndim:
+            repeated = array.size > 1 and not any(array.strides)
+            if repeated or array.flags.c_contiguous:
+                self.layouts[name] = ArrayLayout(array.shape, array.dtype, repeated)
+
+    def fuse(self, returns: str) -> None:
+        """Put runs of elementwise lines together."""
+        kept = _variables(returns)
+        found = fuse(self.lines, self.names, self.layouts, kept, self.sums, self.constant)
+        self.lines, self.fused = found
+
     def compile(
         self, arguments: int, returns: str, recorded: bool = False
     ) -> tuple[Callable[..., tuple], list[int], Layout]:
@@ -122,7 +146,7 @@ class Draft:
             ``memory`` is what `Layout.arrays` of that gives, or what is left of an earlier run.
         """
         last: dict[str, int] = {}
-        kept = set(returns.replace("(", " ").replace(")", " ").replace(",", " ").split())
+        kept = _variables(returns)
         groups = Groups(self.lines, kept)
         layout = Layout(self.lines, groups)
         inside = {self.lines[i].outs[0] for i in layout.places}  # which are not dropped
@@ -169,6 +193,10 @@ class Draft:
         self.source, run = source, names["run"]
         weakref.finalize(run, linecache.cache.pop, filename, None)
         return run, numbers, layout
+
+
+def _variables(returns: str) -> set[str]:
+    return set(returns.replace("(", " ").replace(")", " ").replace(",", " ").split())
 
 
 def _of_one(line: Line, after: Line | None = None) -> bool:

@@ -17,6 +17,7 @@ from numpy import ndarray as _ndarray
 
 from ..cuda.capturing import capture as capture_on_cuda
 from ..cuda.inspection import Finding
+from ..devices.numpy import chains
 from ..nn.modules import _global_hooks
 from ..nn.utils import parametrize
 from ..op import overlays
@@ -47,7 +48,7 @@ _SIMPLE = (int, float, complex, bool, str, bytes, type(None), dtypes.dtype, devi
 _array_of, _requires_of, _extra_of = attrgetter("_array"), attrgetter("_rg"), attrgetter("extra")
 
 
-def capture(step: Callable | None = None, **settings: Any) -> Any:
+def capture(step: Callable | None = None, *, mode: str | None = None, **settings: Any) -> Any:
     """`step` as a plan that is replayed: the same bits, without the time that Python takes between kernels.
 
     On the CPU the first call for each combination of shapes, strides, dtypes and other arguments runs as usual. The
@@ -69,10 +70,17 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
 
     Args:
         step: a function of tensors that require no grad (also in lists, tuples, dicts) and of other values.
+        mode: "max" makes runs of elementwise ops one kernel each, which goes through memory once and keeps what they
+            compute on the way in the cache. It makes the calls of NumPy's inner loops that eager makes: results have
+            the same bits, too (0 ulp). `explain` tells what was put together. Needs numba (extra `fast`).
         settings: of `gradlib.cuda.capture`; on the CPU they have no effect.
 
     Returns:
         A `Captured`: call it like the step. Works as a decorator, too.
+
+    Raises:
+        ImportError: `mode` is "max" and numba is not installed.
+        ValueError: `mode` is another word.
 
     Example:
         >>> model = gradlib.nn.Linear(3, 2)
@@ -90,14 +98,22 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
         []
     """
     if step is None:
-        return functools.partial(capture, **settings)
+        return functools.partial(capture, mode=mode, **settings)
     if not callable(step):
         raise TypeError(f"capture(): step must be a function, but got {type(step).__name__}")
-    return Captured(step, settings)
+    if mode not in (None, "max"):
+        raise ValueError(f"capture(): mode must be None or 'max', but got {mode!r}")
+    if mode == "max":
+        if not chains.available():
+            raise chains.Missing
+        chains.kernel()  # what is in its way is said here
+    return Captured(step, settings, mode == "max")
 
 
 def explain(step: Any) -> list[Finding]:
     """Why calls of a captured step run as they are: what was in the way, and at which line; empty if nothing was.
+
+    Of a step captured with mode="max" also what was fused: a finding for each kernel, its ops and their lines.
 
     Raises:
         TypeError: `step` was not made by `capture` or `compile`.
@@ -113,7 +129,7 @@ def explain(step: Any) -> list[Finding]:
         raise TypeError(
             f"explain(): expected what gradlib.capture returned, but got {type(step).__name__}"
         )
-    return list(step.findings.values())
+    return list(step.findings.values()) + step.fused()
 
 
 class Plan:
@@ -121,6 +137,8 @@ class Plan:
 
     def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
         draft, self.reached = recorder.draft, recorder.reached
+        if draft.fuses:
+            draft.fuse(texts)
         self.run, self.numbers, self.layout = draft.compile(len(recorder.arguments), texts)
         self.memory: list[tuple] = []  # of replays that are over
         self.given = len(recorder.arguments), texts
@@ -299,8 +317,8 @@ class Captured:
         findings: what is in the way of replaying, by (what, where); see `explain`.
     """
 
-    def __init__(self, step: Callable, settings: dict[str, Any]):
-        self.step, self.settings = step, settings
+    def __init__(self, step: Callable, settings: dict[str, Any], fuses: bool = False):
+        self.step, self.settings, self.fuses = step, settings, fuses
         self.findings: dict[tuple[str, str], Finding] = {}
         self._entries: dict[Any, _Entry] = {}
         self._last: Plan | None = None  # that was replayed
@@ -387,6 +405,11 @@ class Captured:
             for p in others:
                 p.memory.clear()
 
+    def fused(self) -> list[Finding]:
+        """What was put together into one kernel, in all plans."""
+        found = [f for e in self._entries.values() for p in e.plans for f in p.draft.fused]
+        return list(dict.fromkeys([Finding(*f.told(self._name())) for f in found]))
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method of a class it is the function itself: what is captured is the method of one object."""
         return self if instance is None else self.step.__get__(instance, owner)
@@ -394,7 +417,7 @@ class Captured:
     def __deepcopy__(self, memo: dict) -> Captured:
         """Of a method: that of the object's copy, captured; of a function, this one."""
         step = copy.deepcopy(self.step, memo)
-        return self if step is self.step else type(self)(step, self.settings)
+        return self if step is self.step else type(self)(step, self.settings, self.fuses)
 
     def __reduce__(self) -> Any:
         return self.__dict__["__qualname__"]  # as functions are pickled: by name
@@ -410,7 +433,7 @@ class Captured:
         if any([t._array is array for t in tensors for array in known]):
             return self._give_up(entry, _REACHED, "", args, kwargs)
         reached.containers |= given.containers
-        recorder = Recorder(reached, tensors, entry.verified)
+        recorder = Recorder(reached, tensors, entry.verified, self.fuses)
         result = recorder.record(self.step, args, kwargs)
         returned = None
         if not recorder.off:

@@ -37,11 +37,12 @@ class Writer:
         reached: what was there before the step.
         arguments: the tensors that the step is called with.
         verified: what recordings before this one found out about ufuncs.
+        fuses: runs of elementwise lines are to become one.
     """
 
-    def __init__(self, reached: State, arguments: list[Any], verified: set):
+    def __init__(self, reached: State, arguments: list[Any], verified: set, fuses: bool = False):
         self.reached, self.arguments = reached, arguments
-        self.draft = Draft()
+        self.draft = Draft(fuses)
         self.refused: tuple[str, str] | None = None  # why, where
         self.names: dict[int, str] = {}  # of arrays, by id
         self.kept: list[Any] = []  # so that ids stay theirs
@@ -110,6 +111,7 @@ class Writer:
 
     def _name(self, value: Any, name: str) -> str:
         self.names[id(value)] = name
+        self.draft.laid_out(name, value)
         self.kept.append(value)
         return name
 
