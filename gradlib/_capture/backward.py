@@ -80,9 +80,12 @@ class Backward(Writer):
         return True
 
     def _step_aside(self) -> None:
-        """What follows runs as without a recorder: gradients on raw arrays, as in eager mode."""
+        """What follows runs as without a recorder: gradients on raw arrays, as in eager mode.
+
+        It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
+        """
         modes.set_bits(state.bits & ~(modes.OBSERVE | modes.PROFILE))
-        state.capture, state.interposers, state.recorder = None, (), None
+        state.capture, state.interposers = None, ()
 
     def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple:
         """The order of the nodes, the leaves after each, and what arrives first."""
