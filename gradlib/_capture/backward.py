@@ -204,7 +204,8 @@ class Backward(Writer):
         what = f"the gradient of a parameter of shape {tuple(leaf.shape)}"
         self.spans += 1
         text, array = self.draft.constant(leaf), leaf._array
-        self.emit(f"accumulate({text}, [{name}])", (), (name,), what, True)
+        first = leaf._grad is None
+        self.emit(f"accumulate({text}, [{name}])", (), (name,), what, True, undone=first)
         fitting = (
             grad.__class__ is np.ndarray and id(leaf) in self.roots and array.flags.c_contiguous
         )

@@ -274,6 +274,7 @@ class Ops(Writer, Interposer):
         given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
         inplace(op, tensor, given, attrs)
         xp, target = kernels_of(tensor._array), names[0]
+        here = self.is_made_here(tensor._array)
         if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
             call = self.draft.constant(getattr(xp, op.ufunc))
             self.emit(
@@ -282,13 +283,19 @@ class Ops(Writer, Interposer):
                 ins,
                 f"{op.public}_",
                 True,
+                undone=here,
             )
         else:
             out, run = self.draft.fresh(), self.draft.constant(op.forward)
             call = f"{run}({', '.join([self.draft.constant(xp), *names, *texts])})"
             self.emit(f"{out} = {call}{'[0]' if op.hidden else ''}", (out,), ins, f"{op.public}_")
             self.emit(
-                f"if {out} is not {target}: {target}[...] = {out}", (), (target, out), "", True
+                f"if {out} is not {target}: {target}[...] = {out}",
+                (),
+                (target, out),
+                "",
+                True,
+                undone=here,
             )
         self.writes.append(tensor)
         self._count_write(tensor)
@@ -307,4 +314,5 @@ class Ops(Writer, Interposer):
                 return
         for leaf in self.leaves.values():
             if leaf._grad is tensor:
-                self.emit(f"bump({self.draft.constant(leaf)}._grad)", (), (), "", True)
+                text = f"bump({self.draft.constant(leaf)}._grad)"
+                self.emit(text, (), (), "", True, undone=self.is_made_here(tensor._array))

@@ -9,6 +9,7 @@ recording: the step is then run as it is, always.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,10 +26,12 @@ from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
 from .ops import Ops
+from .reads import Read, Reads
 from .state import State
 
 ndarray = np.ndarray
 _READS = "its value is read, and Python may go another way with another one"
+_READ = "item"  # what `Recorder.enter` gives for a read
 
 
 def recorded_gradients(reached: State) -> list[bool]:
@@ -45,13 +48,14 @@ def _settings() -> tuple:
     )
 
 
-class Recorder(Ops, Backward):
+class Recorder(Ops, Backward, Reads):
     """Writes a `Draft` while a step runs; `refused` says why there is none."""
 
     # -- on and off --------------------------------------------------------------------------------------------------
 
     def record(self, step: Callable, args: tuple, kwargs: dict) -> Any:
         """Run the step, which is written down."""
+        self.step, self.started = step, sys._getframe().f_code
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
         before, settings = state.interposers, _settings()
@@ -75,6 +79,7 @@ class Recorder(Ops, Backward):
             if collects:
                 gc.enable()
             recording.remove(self)
+            self.ends.clear()
             modes.set_bits(state.bits & ~OBSERVE)
             state.capture, state.interposers = None, before
         if _settings() != settings:
@@ -124,7 +129,7 @@ class Recorder(Ops, Backward):
             return result
         out = self.draft.fresh()
         self.emit(f"{out} = {self.draft.constant(function)}({', '.join(texts)})", (out,), tuple(ins),
-                  function.__name__, True)  # fmt: skip
+                  function.__name__, True, undone=not any([isinstance(a, Tensor) for a in args]))  # fmt: skip
         if result is not None:
             self._name(result, out)
         return result
@@ -146,13 +151,11 @@ class Recorder(Ops, Backward):
         self.spans += 1
         if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
             self.refuse(f"{name} is called with a closure")
-        self.emit(
-            f"{self.draft.constant(function)}({', '.join(map(self.draft.constant, args))})",
-            (),
-            (),
-            name,
-            True,
-        )
+        text = f"{self.draft.constant(function)}({', '.join(map(self.draft.constant, args))})"
+        resets = name.endswith(".zero_grad") and args == (True,)
+        if resets:  # to None, as gradients that are undone; nothing else
+            self.cleared.append(function.__self__)
+        self.emit(text, (), (), name, True, undone=resets)
         with self.quiet():
             result = self._whole(function, args)
         self.loaded.clear()
@@ -167,20 +170,25 @@ class Recorder(Ops, Backward):
         if self.off or self.depth:
             return
         if value is None and id(tensor) in self.reached.tensors:
-            self.emit(f"{self.draft.constant(tensor)}._grad = None", (), (), "", True)
+            text = f"{self.draft.constant(tensor)}._grad = None"
+            self.emit(text, (), (), "", True, undone=True)
         elif value is not None or tensor._grad is not None:
             self.refuse("a .grad is set")
 
-    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> None:
+    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> Any:
         """Of `recording.Recorder`: only what is no op is of interest."""
         if scope == recording.OP and op is None and not self.depth:
-            if name == "item":
-                self.refuse(_READS)
-            else:
+            if name != "item":
                 self.refuse(f"{name} is a custom Function")
+            elif not self.off:
+                self.watch.stop()
+                self.read(args[0])
+                return _READ
+        return None
 
     def exit(self, token: Any, result: Any) -> None:
-        pass
+        if token is _READ:
+            self.watch.start()
 
     def host_reads(self, name: str, tensor: Any) -> None:
         if not self.depth:
@@ -219,10 +227,13 @@ class Recorder(Ops, Backward):
         if self._hands_out(value):
             self.refuse("the step returns a list or dict that outlives it", False)
             return None
-        leaves, spec = pytree.flatten(value)
+        leaves, spec = pytree.flatten(self.placed(value))
         texts, makers, known = [], [], {}
         for leaf in leaves:
-            if not isinstance(leaf, Tensor):
+            if isinstance(leaf, Read):
+                makers.append(("read", len(texts)))
+                texts.append(leaf.name)
+            elif not isinstance(leaf, Tensor):
                 if not isinstance(
                     leaf, (int, float, complex, bool, str, bytes, type(None), dtype, device)
                 ):
@@ -249,7 +260,7 @@ class Recorder(Ops, Backward):
                 if (name := self._returned(leaf)) is None:
                     return None
                 node = leaf._fn if leaf._rg else None
-                makers.append(("fresh", (len(texts), node, leaf._nr)))
+                makers.append(("fresh", (len(texts), node, leaf._nr, version_of(leaf))))
                 texts.append(name)
         return f"({''.join(f'{t}, ' for t in texts)})", makers, spec
 

@@ -30,6 +30,13 @@ def _is_private(array: Any) -> bool:
     )
 
 
+def root_of(array: Any) -> Any:
+    """Who has the memory of an array."""
+    while isinstance(array, ndarray) and array.base is not None:
+        array = array.base
+    return array
+
+
 class Writer:
     """Writes a `Draft`; `refused` says why there is none.
 
@@ -59,6 +66,7 @@ class Writer:
         self.verified = verified  # calls of ufuncs that write the same bits into an array
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
+        self.lasting = ""  # what it did first that cannot be undone, see `Reads`
         self.watch = Watch(self)
         for i, t in enumerate(arguments):
             self._name(t._array, f"a{i}")
@@ -68,6 +76,10 @@ class Writer:
             int, tuple[Any, int, int]
         ] = {}  # tensors made here: (tensor, version, writes before)
         self.draws = default_generator._pack()
+        before = [t._grad for t in reached.tensors.values() if t._grad is not None]
+        self.kept += (owners := [root_of(g._array) for g in before])
+        self._before = {id(o) for o in owners}  # whose memory gradients from before have
+        self._roots: set[int] = set()
 
     @property
     def off(self) -> bool:
@@ -106,6 +118,13 @@ class Writer:
     def quiet(self) -> _Quiet:
         return self._Quiet(self)
 
+    def is_made_here(self, array: Any) -> bool:
+        """Whether nobody but the step can have the memory of an array."""
+        if not self._roots:
+            known = [t._array for t in (*self.reached.tensors.values(), *self.arguments)]
+            self._roots = {id(root_of(a)) for a in known} | self._before
+        return id(root_of(array)) not in self._roots
+
     # -- names -------------------------------------------------------------------------------------------------------
 
     def _name(self, value: Any, name: str) -> str:
@@ -121,7 +140,11 @@ class Writer:
         what: str = "",
         effect: bool = False,
         made: Made | None = None,
+        undone: bool = False,
     ) -> None:
+        """One more line. undone: of one with an effect, whether that can be undone."""
+        if effect and not undone and not self.lasting:
+            self.lasting = what or text
         frame = user_frame(sys._getframe(1))
         site = frame.f_code, frame.f_lasti
         line = Line(text, outs, ins, site, what, effect, self.spans, made=made)

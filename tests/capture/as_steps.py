@@ -117,7 +117,11 @@ class Step:
                 result: Any = facts(step(*given))
             except Exception as exc:
                 result = type(exc).__name__, str(exc).split("\n")[0]
-                lines = [f.lineno for f in traceback.extract_tb(exc.__traceback__) if f.filename == "<program>"]
+                lines = [
+                    f.lineno
+                    for f in traceback.extract_tb(exc.__traceback__)
+                    if f.filename == "<program>"
+                ]
                 self.raised_at = bisect_left(self.ends, lines[0]) if lines else None
             found.append([result, facts([*given, *leaves.values()]), facts(torch.get_rng_state())])
             del result
@@ -149,7 +153,7 @@ def captured_part(program: str, tries: int = 12) -> tuple[str, int]:
     """The program without the lines for which it runs as it is, and how many plans are made of what is left."""
     for _ in range(tries):
         made = Step(program)
-        seen, step = made.run(torch.capture, 4)
+        _, step = made.run(torch.capture, 4)
         if step.replays or not program:
             return program, step.replays
         where = [made.line(t) for t in [f.where for f in torch.explain(step)]]

@@ -266,7 +266,7 @@ def test_values_that_are_read(read):
     step = torch.capture(f)
     for x in (X, X, X, X, X * 0, -X, X * 0):
         assert bits(step(x)) == bits(f(x))
-    assert step.replays == 0 and torch.explain(step)
+    assert step.replays or torch.explain(step)  # a plan for that value, or none
 
 
 def test_random_numbers():
