@@ -66,13 +66,13 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
     written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
     tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
-    exceptions (also by ``with contextlib.suppress(...)``), has hooks of gradients (or of an optimizer), custom Functions
-    or checkpoints, returns a tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of
+    exceptions (also by ``with contextlib.suppress(...)``), has hooks of gradients or of optimizers, custom Functions or
+    checkpoints, returns a tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of
     its own, or is one that the step reaches by itself.
     A number that the step reads (``loss.item()``, ``float(loss)``) and returns, and uses for nothing else, is read in
     each replay. Where it is used (``if tensor:``), a plan is for the values that it was written down with; a replay
     that finds another one is undone, and the step is written down for that one, too. So what comes before may set
-    gradients and draw random numbers; after an optimizer's step, or a buffer that is changed, such a step runs as it is.
+    gradients and draw random numbers; after an optimizer's step, or a change of a buffer, such a step runs as it is.
 
     What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
 
