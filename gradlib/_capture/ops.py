@@ -9,6 +9,7 @@ import numpy as np
 
 from ..op import interpret, overlays, spreading
 from ..op.inplace import inplace
+from ..op.updates import repeats_itself
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.layout import in_order
@@ -258,6 +259,9 @@ class Ops(Writer, Interposer):
     def _call_inplace(self, op: Any, tensor: Any, others: tuple, attrs: tuple, proceed: Any) -> Any:
         if (why := self._unusual(op, (tensor, *others), attrs)) is not None:
             self.refuse(f"{op.public}_: {why}")
+            return proceed()
+        if repeats_itself(tensor._array):
+            self.refuse(f"{op.public}_ writes to memory that several elements share")
             return proceed()
         state.interposers = (self,)
         args = interpret.prepare(op, (tensor, *others))

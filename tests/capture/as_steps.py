@@ -136,7 +136,8 @@ def facts(value: Any) -> Any:
         node = None if value.grad_fn is None else value.grad_fn.name()
         kind = type(value).__name__, str(value.dtype), tuple(value.shape), value.stride()
         version = None if value.is_inference() else value._version
-        array = value._array
+        with torch.no_grad():
+            array = value.resolve_conj().resolve_neg()._array
         content = array.tobytes() if hasattr(array, "tobytes") else repr(array)
         flags = value.requires_grad, value.is_leaf, value.is_conj(), value.is_neg(), node, version
         return *kind, *flags, content, None if grad is None else facts(grad)

@@ -690,3 +690,16 @@ def test_the_garbage_collector_is_no_part_of_a_step():
         gc.callbacks.remove(callback)
     assert called and gc.isenabled()
     assert step.replays == 1, torch.explain(step)
+
+
+@pytest.mark.filterwarnings("ignore:Use of index_put_ on expanded")
+def test_writes_to_memory_that_elements_share():
+    def f(x):
+        y = torch.ones(1, 3).expand(2, 3)
+        y[torch.tensor([0, 1])] = x
+        return y * 2
+
+    step = torch.capture(f)
+    for k in range(5):
+        assert bits(step(x_of(k))) == bits(f(x_of(k)))
+    assert "share" in str(torch.explain(step)[0])
