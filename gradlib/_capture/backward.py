@@ -56,14 +56,14 @@ class Backward(Writer):
 
     def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> bool:
         """Run the pass and write it down; False if that cannot be done: then nothing was run."""
-        if self.off or self.depth:
-            self._step_aside()
+        if self.off or self.depth or not self.is_alone():
+            self.step_aside()
             return False
         try:
             plan = self._planned(roots, grads, keep_graph, create_graph, inputs, accumulate)
         except Unwritable as exc:
             self.refuse(f"backward: {exc}")
-            self._step_aside()
+            self.step_aside()
             return False
         with self.quiet():
             bits = state.bits
@@ -78,14 +78,6 @@ class Backward(Writer):
                 state.depth -= 1
                 modes.set_bits(bits)
         return True
-
-    def _step_aside(self) -> None:
-        """What follows runs as without a recorder: gradients on raw arrays, as in eager mode.
-
-        It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
-        """
-        modes.set_bits(state.bits & ~(modes.OBSERVE | modes.PROFILE))
-        state.capture, state.interposers = None, ()
 
     def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple:
         """The order of the nodes, the leaves after each, and what arrives first."""

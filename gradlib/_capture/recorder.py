@@ -20,7 +20,7 @@ from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
-from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, state
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
@@ -31,6 +31,7 @@ from .state import State
 
 ndarray = np.ndarray
 _READS = "its value is read, and Python may go another way with another one"
+_PLAIN = OBSERVE | PROFILE | NO_GRAD  # flags with which an optimizer steps as without
 _READ = "item"  # what `Recorder.enter` gives for a read
 
 
@@ -59,6 +60,7 @@ class Recorder(Ops, Backward, Reads):
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
         before, settings = state.interposers, _settings()
+        self.settings = settings
         memory = [
             (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL)
             for t in (*self.reached.tensors.values(), *self.arguments)
@@ -100,7 +102,7 @@ class Recorder(Ops, Backward, Reads):
 
     def raw(self, function: Callable, args: tuple) -> Any:
         """A function on raw arrays that plans call again; see `modes.unrecorded`."""
-        if self.off or self.depth:
+        if self.off or self.depth or not self.is_alone():
             return function(*args)
         self.spans += 1
         texts, ins = [], []
@@ -145,9 +147,11 @@ class Recorder(Ops, Backward, Reads):
 
     def whole(self, name: str, function: Callable, args: tuple) -> Any:
         """A method of an optimizer: plans call it as it is."""
-        if self.off or self.depth:
+        if self.off or self.depth or not self.is_alone():
             with self.quiet():
                 return function(*args)
+        if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~_PLAIN:
+            self.refuse(f"{name} is called inside a mode, which is not there when a plan calls it")
         self.spans += 1
         if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
             self.refuse(f"{name} is called with a closure")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..operators.nn.batch_norm import Statistics
-from ..tape import modes
+from ..tape import modes, recording
 from ..tape.generator import default_generator
 from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.source import describe, user_frame
@@ -104,8 +104,8 @@ class Writer:
             self.capture = state.capture  # None when the recording is over
             self.recorder.depth += 1
             self.recorder.watch.stop()
-            state.capture, state.interposers, state.recorder = None, (), None
-            modes.set_bits(self.before[0] & ~(OBSERVE | PROFILE))
+            self.recorder.step_aside()
+            state.recorder = recording.group(self.recorder.other_recorders())
 
         def __exit__(self, *exc: object) -> None:
             self.recorder.depth -= 1
@@ -114,6 +114,28 @@ class Writer:
             modes.set_bits(bits)
             if not self.recorder.depth and self.capture is not None:
                 self.recorder.watch.start()
+
+    def other_recorders(self) -> tuple:
+        """Recorders that the step itself has added."""
+        return tuple([r for r in recording.recorders() if r is not self])
+
+    def is_alone(self) -> bool:
+        """Whether nothing else watches what the step does; if not, what follows runs in the usual way."""
+        watched = len(state.interposers) > 1 or state.function_modes or self.other_recorders()
+        if not watched:
+            return True
+        self.refuse("it watches ops by a mode of its own")
+        return False
+
+    def step_aside(self) -> None:
+        """What follows runs as without this recorder: gradients on raw arrays, as in eager mode.
+
+        It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
+        """
+        others = tuple([i for i in state.interposers if i is not self])
+        gone = (0 if others else OBSERVE) | (0 if self.other_recorders() else PROFILE)
+        modes.set_bits(state.bits & ~gone)
+        state.capture, state.interposers = None, others
 
     def quiet(self) -> _Quiet:
         return self._Quiet(self)

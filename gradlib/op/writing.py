@@ -38,7 +38,9 @@ class InPlace:
     def __call__(self, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
         """Run it on `tensor` with history, checks and version counter; returns `tensor`."""
         plain = state.bits & FORWARD_AD
-        if state.interposers:  # which are told of the op itself, unless only this kernel can write there
+        if (
+            state.interposers
+        ):  # which are told of the op itself, unless only this kernel can write there
             plain = plain or not repeats_itself(tensor._array)
         return inplace(self.op if plain else self, tensor, others, attrs)
 

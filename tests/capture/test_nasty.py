@@ -703,3 +703,47 @@ def test_writes_to_memory_that_elements_share():
     for k in range(5):
         assert bits(step(x_of(k))) == bits(f(x_of(k)))
     assert "share" in str(torch.explain(step)[0])
+
+
+def test_modes_inside_the_step_see_all_that_runs():
+    from gradlib.utils._python_dispatch import TorchDispatchMode
+    from gradlib.utils.flop_counter import FlopCounterMode
+
+    class Names(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def counted(x):
+        w.grad = None
+        with FlopCounterMode(display=False) as counter:
+            (x @ w).square().sum().backward()
+        return counter.get_total_flops(), w.grad.clone()
+
+    def named(x):
+        w.grad = None
+        with Names() as mode:
+            torch.dropout(x @ w, 0.5, True).sum().backward()
+            optimizer.step()
+        return len(mode.seen), *mode.seen, w.detach() + 0
+
+    def without_grad(x):
+        w.grad = None
+        (x @ w).sum().backward()
+        with torch.no_grad():
+            optimizer.step()
+        return w.detach() + 0
+
+    for f in (counted, named, without_grad):
+        found = []
+        for wrap in (lambda f: f, torch.capture):
+            torch.manual_seed(0)
+            w = torch.ones(3, 2, requires_grad=True)
+            optimizer = torch.optim.SGD([w], lr=0.1)
+            step = wrap(f)
+            found.append([outcome(step, x_of(k)) for k in range(6)])
+        assert found[0] == found[1], f
