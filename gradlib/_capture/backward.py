@@ -276,7 +276,9 @@ class Backward(Writer):
         plain = array.__class__ is np.ndarray and grad.__class__ is np.ndarray
         if not plain or array.strides != grad.strides or array.dtype is not grad.dtype:
             self.refuse("the gradient of a tensor that the step made has another layout")
-        self.emit(f"{new} = {name}.copy('K')", (new,), (name,), "the gradient of a tensor of the step")
+        self.emit(
+            f"{new} = {name}.copy('K')", (new,), (name,), "the gradient of a tensor of the step"
+        )
         self._name(array, new)
 
     # -- one node ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 from ..op import interpret, overlays, spreading
 from ..op.inplace import inplace
 from ..op.updates import repeats_itself
+from ..tape import modes
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.layout import in_order
@@ -60,6 +61,7 @@ class Ops(Writer, Interposer):
         if (why := self._unusual(op, args[0] if op.variadic else args, attrs)) is not None:
             self.refuse(f"{op.public}: {why}")
             return proceed()
+        self._given = args, attrs
         if op.variadic:
             args = tuple(args[0])
         state.interposers = (self,)  # the casts of arguments are ops of their own
@@ -210,7 +212,7 @@ class Ops(Writer, Interposer):
         ) and getattr(raw, "ndim", 0) > 1:
             sized = [(a, n) for a, n in zip(arrays, names, strict=True) if getattr(a, "ndim", 0)]
             laid = interpret._laid_out(op, xp, raw, [a for a, _ in sized])
-            if laid is not raw:
+            if laid is not raw and self._strides_of_eager(op, raw) != raw.strides:
                 out, beside = outs[0], ", ".join(n for _, n in sized)
                 if op.row_major:
                     call = f"{self.draft.constant(xp.ascontiguousarray)}({out})"
@@ -219,6 +221,14 @@ class Ops(Writer, Interposer):
                 self.emit(f"{out} = {call}", (out,), (out, *[n for _, n in sized]))
                 raw = laid
         return raw, hidden, outs
+
+    def _strides_of_eager(self, op: Any, raw: Any) -> tuple:
+        """How the result of the current op lies in memory in eager mode, where some ops leave that to NumPy."""
+        args, attrs = self._given
+        if op.ufunc and not isinstance(args[0], Tensor):  # an operator with a number on the left
+            return raw.strides
+        with self.quiet(), modes.Flag(NO_GRAD, True):
+            return op.call(*args, *attrs)._array.strides
 
     def _note(self, op: Any, result: Any, raw: Any, hidden: tuple, outs: tuple) -> None:
         """Name what an op gave."""

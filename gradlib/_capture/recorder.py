@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..optim.optimizer import Optimizer
 from ..tape import modes, pytree, recording
 from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
@@ -139,11 +140,19 @@ class Recorder(Ops, Backward, Reads):
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""
         before = [(entry, version_of(entry[0])) for entry in self.versions.values()]
+        shared = []  # tensors made here, of memory from before
+        if any(
+            [isinstance(a, (Tensor, Optimizer)) for a in (*args, getattr(function, "__self__", 0))]
+        ):
+            views = [(k, s) for k, s in self.seen.items() if s[0]._ver.__class__ is Storage]
+            shared = [(k, s, version_of(s[0])) for k, s in views]
         try:
             return function(*args)
         finally:
             for entry, version in before:
                 entry[1] += version_of(entry[0]) - version
+            for k, (t, first, start), version in shared:
+                self.seen[k] = t, first + version_of(t) - version, start
 
     def whole(self, name: str, function: Callable, args: tuple) -> Any:
         """A method of an optimizer: plans call it as it is."""

@@ -134,7 +134,8 @@ def facts(value: Any) -> Any:
         with warnings.catch_warnings(action="ignore"):
             grad = value.grad if value.is_leaf else None
         node = None if value.grad_fn is None else value.grad_fn.name()
-        kind = type(value).__name__, str(value.dtype), tuple(value.shape), value.stride()
+        strides = [s for s, n in zip(value.stride(), value.shape, strict=True) if n > 1]
+        kind = type(value).__name__, str(value.dtype), tuple(value.shape), strides
         version = None if value.is_inference() else value._version
         with torch.no_grad():
             array = value.resolve_conj().resolve_neg()._array

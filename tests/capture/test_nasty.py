@@ -747,3 +747,23 @@ def test_modes_inside_the_step_see_all_that_runs():
             step = wrap(f)
             found.append([outcome(step, x_of(k)) for k in range(6)])
         assert found[0] == found[1], f
+
+
+def test_the_order_of_strides_of_expanded_tensors():
+    """Where eager ops leave it to NumPy, plans do."""
+    ops = {
+        "number": lambda x, y: x * 0.5, "left": lambda x, y: 1 - x, "exp": lambda x, y: x.exp(),
+        "power": lambda x, y: x**2, "clamp": lambda x, y: x.clamp(0, 1), "both": lambda x, y: x + x,
+        "two": lambda x, y: x + y, "relu": lambda x, y: x.relu(), "where": lambda x, y: torch.where(x > 0, x, y),
+        "cast": lambda x, y: x.long() * 0.5,
+    }  # fmt: skip
+    layouts = [
+        torch.ones(2, 1, 3).expand(2, 2, 3).permute(2, 1, 0), torch.ones(3, 1, 3).expand(2, 3, 1, 3).movedim(-2, 0),
+        torch.ones(1, 2, 1, 1), torch.ones(2, 3, 4).transpose(0, 2), torch.ones(1, 3, 2).expand(4, 3, 2),
+    ]  # fmt: skip
+    for x in layouts:
+        y = torch.ones(*x.shape[1:])
+        for name, f in ops.items():
+            step = torch.capture(f)
+            for _ in range(4):
+                assert step(x, y).stride() == f(x, y).stride(), (name, x.shape, x.stride())
