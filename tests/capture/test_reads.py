@@ -73,6 +73,13 @@ def overwritten(x):
     return value
 
 
+def inside_a_block(x):
+    with torch.no_grad():
+        if x.shape[0] == 2:
+            return x.sum().item(), float(x.mean())
+    return None
+
+
 def with_helper(x):
     value = helper(x)
     return {"sum": value}
@@ -120,6 +127,7 @@ RETURNED = {
     "with a name": kept,
     "overwritten": overwritten,
     "of a function": with_helper,
+    "inside a block": inside_a_block,
     "of two functions": both,
     "in a chosen branch": lambda x: x.sum().item() if x.shape[0] == 2 else None,
 }
