@@ -18,10 +18,10 @@ from ..tape.node import AccumulateGrad
 from ..tape.saved import DIRECT, RELEASED
 from ..tape.storage import version_of
 from ..tape.tensor import Tensor
+from .functions import Functions
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
-from .writer import Writer
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _Pair = tuple[Any, str]  # a raw gradient and its variable
@@ -57,7 +57,7 @@ class Unwritable(Exception):
     """A node whose gradient cannot be written down; the text says why."""
 
 
-class Backward(Writer):
+class Backward(Functions):
     """Runs passes of the engine by itself."""
 
     def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> list | None:
@@ -147,6 +147,8 @@ class Backward(Writer):
         return found
 
     def _check_node(self, node: Any) -> None:
+        if self.is_function(node):
+            return
         op = node.op
         if op is None or node.__class__ is not op.node_class:
             raise Unwritable(
@@ -220,8 +222,10 @@ class Backward(Writer):
             node = order.pop()
             grad = inbox.pop(node, None)
             self.spans += 1
-            if grad is not None:
-                for i, pair in self._gradients(node, grad):
+            own = self.is_function(node)
+            if own or grad is not None:
+                gradients = self.run_function if own else self._gradients
+                for i, pair in gradients(node, grad):
                     target, nr = node.edges()[i]
                     self._deliver(inbox, target, nr, pair)
                 if not keep_graph:

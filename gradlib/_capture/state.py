@@ -29,6 +29,7 @@ from ..tape.dtypes import dtype
 from ..tape.generator import Generator
 from ..tape.sizes import Size
 from ..tape.source import is_library
+from ..tape.storage import INFERENCE
 from ..tape.tensor import Tensor
 
 MOST = 50_000  # things that are looked at, at most
@@ -270,6 +271,8 @@ class State:
         if isinstance(value, Tensor):
             if kind not in _TENSORS:
                 raise Opaque(f"{path} is a {kind.__name__}, a tensor of a class of its own")
+            if value._ver is INFERENCE:  # no version says whether it is changed
+                raise Opaque(f"{path} is a tensor that was made in inference mode")
             self.tensors[id(value)] = value
             self._objects.append(value)
             self._todo.append((kind, kind.__name__))

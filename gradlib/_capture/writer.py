@@ -12,7 +12,7 @@ from ..tape import modes, recording
 from ..tape.generator import default_generator
 from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.source import describe, user_frame
-from ..tape.storage import version_of
+from ..tape.storage import INFERENCE, version_of
 from ..tape.tensor import Tensor
 from .memory import Made
 from .plan import Draft, Line
@@ -227,7 +227,9 @@ class Writer:
     def _constant_tensor(self, t: Any) -> str | None:
         """A tensor that the step makes of numbers: the same each time, which the second recording confirms."""
         array = t._array
-        if id(t) not in self.created_here or not _is_private(array) or version_of(t):
+        if id(t) not in self.created_here or not _is_private(array):
+            return None
+        if t._ver is INFERENCE or version_of(t):
             return None
         name = self.draft.fresh()
         with self.quiet():

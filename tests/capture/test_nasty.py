@@ -767,3 +767,24 @@ def test_the_order_of_strides_of_expanded_tensors():
             step = torch.capture(f)
             for _ in range(4):
                 assert step(x, y).stride() == f(x, y).stride(), (name, x.shape, x.stride())
+
+
+def test_tensors_that_were_made_in_inference_mode():
+    with torch.inference_mode():
+        outer = torch.ones(3)
+
+    def made(x):
+        with torch.inference_mode():
+            y = torch.ones(3)
+        return x + y
+
+    def returned(x):
+        with torch.inference_mode():
+            return torch.zeros(3)
+
+    for f in (lambda x: x * outer, made, returned):
+        step = torch.capture(f)
+        for k in range(5):
+            found, expected = step(x_of(k)), f(x_of(k))
+            assert bits(found) == bits(expected)
+            assert found.is_inference() == expected.is_inference()
