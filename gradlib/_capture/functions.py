@@ -1,4 +1,4 @@
-"""The recorder's part for custom Functions: their backward runs while a pass is written down, as ops that are recorded."""
+"""The recorder's part for custom Functions: their backward runs while a pass is written down, as recorded ops."""
 
 from __future__ import annotations
 

@@ -67,8 +67,9 @@ def capture(step: Callable | None = None, **settings: Any) -> Any:
     tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
     exceptions (also by ``with contextlib.suppress(...)``), has hooks of gradients or of optimizers, or checkpoints,
-    returns a tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of
-    its own, or is one that the step reaches by itself.
+    returns a tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of its own, or is
+    one that the step reaches by itself.
+
     A number that the step reads (``loss.item()``, ``float(loss)``) and returns, and uses for nothing else, is read in
     each replay. Where it is used (``if tensor:``), a plan is for the values that it was written down with; a replay
     that finds another one is undone, and the step is written down for that one, too. So what comes before may set
