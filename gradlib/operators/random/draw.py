@@ -59,7 +59,7 @@ def drawn(draw, *given) -> Any:
 
 def draw_new(generator, where, draw, *given) -> Any:
     """``draw(rng, *given)``, raw numbers of which a tensor is made as they are; a plan draws them again."""
-    if generator is None and where.type == "cpu":
+    if shared.active and generator is None and where.type == "cpu":
         return unrecorded(drawn, draw, *given)
     return draw_for(generator, where, lambda rng: draw(rng, *given))
 

@@ -85,7 +85,10 @@ def _factory(name: str, draw, doc: str, label: str):
         _check_drawn(d, label)
         shape = sizes(size)
         try:
-            values = draw_new(generator, target, draw, shape, d)
+            if shared.active:
+                values = draw_new(generator, target, draw, shape, d)
+            else:  # the same, without a call
+                values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
         except Exception:
             errors.check_room(xp, shape, d.itemsize)
             raise
@@ -115,7 +118,7 @@ def _factory(name: str, draw, doc: str, label: str):
         _, d, target = place(dtype, device, input)
         _check_drawn(d, label)
         shape = input._array.shape
-        if memory_format is None and input._array.flags.c_contiguous:
+        if shared.active and memory_format is None and input._array.flags.c_contiguous:
             values = draw_new(generator, target, draw, shape, d)
         else:
             values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
