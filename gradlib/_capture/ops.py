@@ -274,8 +274,13 @@ class Ops(Writer, Interposer):
             self.refuse(f"{op.public}_ writes to memory that several elements share")
             return proceed()
         state.interposers = (self,)
-        args = interpret.prepare(op, (tensor, *others))
-        state.interposers = ()
+        try:
+            args = interpret.prepare(op, (tensor, *others))
+        except Exception:  # which is raised again, with the words of what writes in place
+            self.refuse(f"{op.public}_ raised an exception")
+            return proceed()
+        finally:
+            state.interposers = ()
         if args[0] is not tensor:
             self.refuse(f"{op.public}_ writes a result of another dtype")
             return proceed()

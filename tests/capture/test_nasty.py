@@ -788,3 +788,14 @@ def test_tensors_that_were_made_in_inference_mode():
             found, expected = step(x_of(k)), f(x_of(k))
             assert bits(found) == bits(expected)
             assert found.is_inference() == expected.is_inference()
+
+
+def test_errors_of_writes_while_they_are_recorded():
+    def f(x):
+        x = x.double()
+        x //= torch.ones(3, dtype=torch.complex128)
+        return x
+
+    step = torch.capture(f)
+    for k in range(4):
+        assert outcome(step, x_of(k)) == outcome(f, x_of(k))

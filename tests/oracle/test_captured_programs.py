@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import re
 
 from captured_programs import search
 from found_programs import programs
 
 from tests.capture.as_steps import captured_part, differences
 
-PROGRAMS, FOUND = 12, 12
+PROGRAMS, FOUND = 12, 10
+# programs about more than tensors: files, servers, threads, which a part of a program may wait for
+OTHER = re.compile(r"import|Store|open\(|save\(|load|Thread|hub|LIB|DataLoader")
 
 
 def test_random_programs_as_captured_steps():
@@ -20,9 +23,8 @@ def test_random_programs_as_captured_steps():
 
 
 def test_found_programs_as_captured_steps():
-    known = programs()
-    titles = random.Random(int(os.environ["FUZZ_SEED"])).sample(sorted(known), FOUND)
-    for title in titles:
-        assert not differences(known[title])[0], title
-        some, _ = captured_part(known[title])
-        assert not differences(some)[0], some
+    known = [text for text in programs().values() if not OTHER.search(text)]
+    for program in random.Random(int(os.environ["FUZZ_SEED"])).sample(known, FOUND):
+        assert not differences(program)[0], program
+        part, _ = captured_part(program)
+        assert not differences(part)[0], part
