@@ -13,14 +13,15 @@ from ..tape import modes
 from ..tape.attributes import raw_attributes
 from ..tape.dtypes import HALVES
 from ..tape.engine import GraphTask, schedule
-from ..tape.modes import NO_GRAD, state
+from ..tape.modes import NO_GRAD, shared, state
 from ..tape.node import AccumulateGrad
 from ..tape.saved import DIRECT, RELEASED
 from ..tape.storage import version_of
+from ..tape.tensor import Tensor
+from .functions import Functions
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
-from .writer import Writer
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _Pair = tuple[Any, str]  # a raw gradient and its variable
@@ -47,73 +48,107 @@ class _OfSeveral(NamedTuple):
         return self.formula(F, list(given[: self.count]), *given[self.count :])
 
 
+def _has_hooks(node: Any) -> bool:
+    """Whether something is called when the gradient of a leaf arrives."""
+    return node.extra is not None or any([raw_attributes(node.variable).get(h) for h in _HOOKS])
+
+
 class Unwritable(Exception):
     """A node whose gradient cannot be written down; the text says why."""
 
 
-class Backward(Writer):
+class Backward(Functions):
     """Runs passes of the engine by itself."""
 
-    def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> bool:
-        """Run the pass and write it down; False if that cannot be done: then nothing was run."""
-        if self.off or self.depth:
-            self._step_aside()
-            return False
+    def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> list | None:
+        """Run the pass and write it down, and give the gradients at `inputs`; None if the engine has to run it.
+
+        It has to where this cannot be done: nothing more is recorded then. And where the gradients have a graph: it
+        computes them by ops, which are recorded as all others.
+        """
+        if self.off or self.depth or not self.is_alone():
+            self.step_aside()
+            return None
         try:
             plan = self._planned(roots, grads, keep_graph, create_graph, inputs, accumulate)
         except Unwritable as exc:
             self.refuse(f"backward: {exc}")
-            self._step_aside()
-            return False
+            self.step_aside()
+            return None
+        if create_graph:
+            return None
         with self.quiet():
             bits = state.bits
             modes.set_bits(bits | NO_GRAD)
             state.depth += 1
             try:
-                order, ready, inbox = plan
-                self._run(order, ready, inbox, keep_graph)
+                order, ready, inbox, wanted = plan
+                found = self._run(order, ready, inbox, keep_graph, wanted)
             except Unwritable as exc:
                 raise RuntimeError(f"capture: {exc}") from None
             finally:
                 state.depth -= 1
                 modes.set_bits(bits)
-        return True
-
-    def _step_aside(self) -> None:
-        """What follows runs as without a recorder: gradients on raw arrays, as in eager mode."""
-        modes.set_bits(state.bits & ~(modes.OBSERVE | modes.PROFILE))
-        state.capture, state.interposers, state.recorder = None, (), None
+        return [self._captured(found.get(key)) for key in inputs or ()]
 
     def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple:
-        """The order of the nodes, the leaves after each, and what arrives first."""
-        if create_graph or inputs or not accumulate:
-            raise Unwritable("create_graph, inputs= and autograd.grad are not captured")
-        if state.depth:
-            raise Unwritable("it is called inside another backward")
+        """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for."""
+        if accumulate and (create_graph or inputs):
+            raise Unwritable("backward with create_graph or inputs is not captured")
+        if state.depth or shared.gradient_dtype is not None:
+            raise Unwritable("it is called inside another backward, or a tensor has a grad_dtype")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
+        for k, key in enumerate(inputs or ()):
+            task.wanted.setdefault(key, []).append(k)
         order, ready, partial = schedule(task.roots, task)
+        leaves = [leaf for found in ready.values() for leaf in found]
+        if create_graph:  # nothing but ops: no hook may run, no gradient be kept
+            if any([n.extra is not None or n.op is None for n in order if n not in leaves]):
+                raise Unwritable("a node has hooks, or is a custom Function")
+            if any([_has_hooks(leaf) for leaf in leaves]):
+                raise Unwritable("a parameter has hooks")
+            for grad in grads:
+                if grad is not None:
+                    self._first(grad)
+            return order, ready, {}, set()
+        if any([node.__class__ is not AccumulateGrad for node in partial]):
+            raise Unwritable("gradients are asked for that are not those of all leaves")
+        if any([root.__class__ is AccumulateGrad for root in task.roots]):
+            raise Unwritable("it is called on a leaf")
         for node in order:
             self._check_node(node)
-        for leaf in (leaf for found in ready.values() for leaf in found):
-            self._check_leaf(leaf)
-        if partial:
-            raise Unwritable("it is called on a leaf")
+        for leaf in leaves:
+            self._check_leaf(leaf, accumulate)
         inbox: dict[Any, Any] = {}
         for (node, nr), grad in zip(roots, grads, strict=True):
             if grad is None:
                 continue
-            array = grad._array
-            name = self.name_of(array)
-            if name is None and array.size == 1 and array.reshape(-1)[0] == 1:
-                self.kept.append(array)
-                name = self._name(array, self.draft.constant(array))
-            if name is None and (name := self.tensor(grad)) is None:
-                raise Unwritable("the gradient given is of unknown origin")
-            self._deliver(inbox, node, nr, (array, name))
-        return order, ready, inbox
+            self._deliver(inbox, node, nr, (grad._array, self._first(grad)))
+        return order, ready, inbox, {node for node, _ in task.wanted}
+
+    def _first(self, grad: Any) -> str:
+        """The variable of a gradient that a pass begins with."""
+        array = grad._array
+        name = self.name_of(array)
+        if name is None and array.size == 1 and array.reshape(-1)[0] == 1:
+            name = self._name(array, self.draft.constant(array))
+        if name is None and (name := self.tensor(grad)) is None:
+            raise Unwritable("the gradient given is of unknown origin")
+        return name
+
+    def _captured(self, pair: _Pair | None) -> Any:
+        """A gradient that is asked for, as the engine gives it."""
+        if pair is None:
+            return None
+        found = Tensor._make(pair[0])
+        if 0 in pair[0].strides and pair[0].size > 1:
+            found = found.contiguous()
+        return found
 
     def _check_node(self, node: Any) -> None:
+        if self.is_function(node):
+            return
         op = node.op
         if op is None or node.__class__ is not op.node_class:
             raise Unwritable(
@@ -149,12 +184,15 @@ class Backward(Writer):
             if self.expr(getattr(node, f"a_{name}")) is None or self._boxes:
                 raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
 
-    def _check_leaf(self, node: Any) -> None:
+    def _check_leaf(self, node: Any, accumulate: bool) -> None:
         leaf = node.variable
-        if node.extra is not None or any([raw_attributes(leaf).get(h) for h in _HOOKS]):
+        if _has_hooks(node):
             raise Unwritable("a parameter has hooks")
-        if id(leaf) not in self.reached.tensors:
-            raise Unwritable("a tensor made in the step, or an argument, requires grad")
+        if accumulate and id(leaf) not in self.reached.tensors:
+            if any([t is leaf for t in self.arguments]):
+                raise Unwritable("an argument requires grad")
+            if leaf._grad is not None:
+                raise Unwritable("a tensor made in the step gets several gradients")
 
     def _deliver(self, inbox: dict, node: Any, nr: int, pair: _Pair) -> None:
         if nr:
@@ -177,13 +215,17 @@ class Backward(Writer):
             self.sums.add(name)
         return total, self._name(total, name)
 
-    def _run(self, order: list, ready: dict, inbox: dict, keep_graph: bool) -> None:
+    def _run(self, order: list, ready: dict, inbox: dict, keep_graph: bool, wanted: set) -> dict:
+        """Run the nodes; returns what arrived at the leaves in `wanted`, which are not accumulated then."""
+        found: dict[Any, _Pair] = {}
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
             self.spans += 1
-            if grad is not None:
-                for i, pair in self._gradients(node, grad):
+            own = self.is_function(node)
+            if own or grad is not None:
+                gradients = self.run_function if own else self._gradients
+                for i, pair in gradients(node, grad):
                     target, nr = node.edges()[i]
                     self._deliver(inbox, target, nr, pair)
                 if not keep_graph:
@@ -192,16 +234,33 @@ class Backward(Writer):
                     self.kept.append(node)
             for leaf in ready.get(node, ()):
                 arrived = inbox.pop(leaf, None)
-                if arrived is not None:
+                if arrived is not None and wanted:
+                    found[leaf, 0] = self._cast(leaf.variable, arrived)
+                elif arrived is not None:
                     self._accumulate(leaf, *arrived)
+        return found
+
+    def _cast(self, leaf: Any, pair: _Pair) -> _Pair:
+        """A gradient in the dtype of its leaf."""
+        array, want = pair[0], leaf._array.dtype
+        if array.dtype is want:
+            return pair
+        name, cast = self.draft.fresh(), array.astype(want)
+        text = f"{name} = {pair[1]}.astype({self.draft.constant(want)})"
+        self.emit(text, (name,), (pair[1],), "a gradient that is asked for")
+        return cast, self._name(cast, name)
 
     def _accumulate(self, node: AccumulateGrad, grad: Any, name: str) -> None:
         leaf = node.variable
+        if id(leaf) not in self.reached.tensors:
+            self._accumulate_here(leaf, grad, name)
+            return
         self.leaves[id(leaf)] = leaf
         what = f"the gradient of a parameter of shape {tuple(leaf.shape)}"
         self.spans += 1
         text, array = self.draft.constant(leaf), leaf._array
-        self.emit(f"accumulate({text}, [{name}])", (), (name,), what, True)
+        first = leaf._grad is None
+        self.emit(f"accumulate({text}, [{name}])", (), (name,), what, True, undone=first)
         fitting = (
             grad.__class__ is np.ndarray and id(leaf) in self.roots and array.flags.c_contiguous
         )
@@ -211,6 +270,20 @@ class Backward(Writer):
         )
         if leaf._rg:
             accumulate_into(leaf, [grad])
+
+    def _accumulate_here(self, leaf: Any, grad: Any, name: str) -> None:
+        """The gradient of a leaf that the step made: no one but the step can see it."""
+        if not leaf._rg:
+            return
+        accumulate_into(leaf, [grad])
+        array, new = leaf._grad._array, self.draft.fresh()
+        plain = array.__class__ is np.ndarray and grad.__class__ is np.ndarray
+        if not plain or array.strides != grad.strides or array.dtype is not grad.dtype:
+            self.refuse("the gradient of a tensor that the step made has another layout")
+        self.emit(
+            f"{new} = {name}.copy('K')", (new,), (name,), "the gradient of a tensor of the step"
+        )
+        self._name(array, new)
 
     # -- one node ----------------------------------------------------------------------------------------------------
 

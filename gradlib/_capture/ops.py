@@ -9,6 +9,8 @@ import numpy as np
 
 from ..op import interpret, overlays, spreading
 from ..op.inplace import inplace
+from ..op.updates import repeats_itself
+from ..tape import modes
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.layout import in_order
@@ -60,6 +62,7 @@ class Ops(Writer, Interposer):
         if (why := self._unusual(op, args[0] if op.variadic else args, attrs)) is not None:
             self.refuse(f"{op.public}: {why}")
             return proceed()
+        self._given = args, attrs
         if op.variadic:
             args = tuple(args[0])
         state.interposers = (self,)  # the casts of arguments are ops of their own
@@ -218,7 +221,7 @@ class Ops(Writer, Interposer):
         ) and getattr(raw, "ndim", 0) > 1:
             sized = [(a, n) for a, n in zip(arrays, names, strict=True) if getattr(a, "ndim", 0)]
             laid = interpret._laid_out(op, xp, raw, [a for a, _ in sized])
-            if laid is not raw:
+            if laid is not raw and self._strides_of_eager(op, raw) != raw.strides:
                 out, beside = outs[0], ", ".join(n for _, n in sized)
                 if op.row_major:
                     call = f"{self.draft.constant(xp.ascontiguousarray)}({out})"
@@ -227,6 +230,14 @@ class Ops(Writer, Interposer):
                 self.emit(f"{out} = {call}", (out,), (out, *[n for _, n in sized]))
                 raw = laid
         return raw, hidden, outs
+
+    def _strides_of_eager(self, op: Any, raw: Any) -> tuple:
+        """How the result of the current op lies in memory in eager mode, where some ops leave that to NumPy."""
+        args, attrs = self._given
+        if op.ufunc and not isinstance(args[0], Tensor):  # an operator with a number on the left
+            return raw.strides
+        with self.quiet(), modes.Flag(NO_GRAD, True):
+            return op.call(*args, *attrs)._array.strides
 
     def _note(self, op: Any, result: Any, raw: Any, hidden: tuple, outs: tuple) -> None:
         """Name what an op gave."""
@@ -268,9 +279,17 @@ class Ops(Writer, Interposer):
         if (why := self._unusual(op, (tensor, *others), attrs)) is not None:
             self.refuse(f"{op.public}_: {why}")
             return proceed()
+        if repeats_itself(tensor._array):
+            self.refuse(f"{op.public}_ writes to memory that several elements share")
+            return proceed()
         state.interposers = (self,)
-        args = interpret.prepare(op, (tensor, *others))
-        state.interposers = ()
+        try:
+            args = interpret.prepare(op, (tensor, *others))
+        except Exception:  # which is raised again, with the words of what writes in place
+            self.refuse(f"{op.public}_ raised an exception")
+            return proceed()
+        finally:
+            state.interposers = ()
         if args[0] is not tensor:
             self.refuse(f"{op.public}_ writes a result of another dtype")
             return proceed()
@@ -283,6 +302,7 @@ class Ops(Writer, Interposer):
         given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
         inplace(op, tensor, given, attrs)
         xp, target = kernels_of(tensor._array), names[0]
+        here = self.is_made_here(tensor._array)
         if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
             call = self.draft.constant(getattr(xp, op.ufunc))
             self.emit(
@@ -291,13 +311,19 @@ class Ops(Writer, Interposer):
                 ins,
                 f"{op.public}_",
                 True,
+                undone=here,
             )
         else:
             out, run = self.draft.fresh(), self.draft.constant(op.forward)
             call = f"{run}({', '.join([self.draft.constant(xp), *names, *texts])})"
             self.emit(f"{out} = {call}{'[0]' if op.hidden else ''}", (out,), ins, f"{op.public}_")
             self.emit(
-                f"if {out} is not {target}: {target}[...] = {out}", (), (target, out), "", True
+                f"if {out} is not {target}: {target}[...] = {out}",
+                (),
+                (target, out),
+                "",
+                True,
+                undone=here,
             )
         self.writes.append(tensor)
         self._count_write(tensor)
@@ -316,4 +342,5 @@ class Ops(Writer, Interposer):
                 return
         for leaf in self.leaves.values():
             if leaf._grad is tensor:
-                self.emit(f"bump({self.draft.constant(leaf)}._grad)", (), (), "", True)
+                text = f"bump({self.draft.constant(leaf)}._grad)"
+                self.emit(text, (), (), "", True, undone=self.is_made_here(tensor._array))

@@ -63,6 +63,7 @@ class Draft:
             "bump": bump,
         }  # fmt: skip
         self.constants: list[Any] = []
+        self.guards: list[bytes] = []  # values that it is for, see `Reads`
         self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
         self.fuses = fuses
         self.layouts: dict[str, Any] = {}  # of arrays, by variable, where lines are to be fused
@@ -104,6 +105,11 @@ class Draft:
         for k in range(constants, len(self.constants)):
             del self._by_id[id(self.constants[k])], self.names[f"c{k}"]
         del self.constants[constants:]
+
+    def guarded(self) -> str:
+        """The first value that it is for, for people."""
+        first = next(x for x in self.lines if not x.outs and x.what == "item")
+        return f"at {describe(first.site)}"
 
     def agrees(self, other: Draft) -> str | None:
         """Where another draft differs from this one, for people; None if nowhere."""

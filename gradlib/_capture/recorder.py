@@ -9,26 +9,31 @@ recording: the step is then run as it is, always.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..optim.optimizer import Optimizer
 from ..tape import modes, pytree, recording
 from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
-from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, state
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
 from .ops import Ops
+from .reads import Read, Reads
 from .state import State
 
 ndarray = np.ndarray
 _READS = "its value is read, and Python may go another way with another one"
+_PLAIN = OBSERVE | PROFILE | NO_GRAD  # flags with which an optimizer steps as without
+_READ = "item"  # what `Recorder.enter` gives for a read
 
 
 def recorded_gradients(reached: State) -> list[bool]:
@@ -45,16 +50,18 @@ def _settings() -> tuple:
     )
 
 
-class Recorder(Ops, Backward):
+class Recorder(Ops, Backward, Reads):
     """Writes a `Draft` while a step runs; `refused` says why there is none."""
 
     # -- on and off --------------------------------------------------------------------------------------------------
 
     def record(self, step: Callable, args: tuple, kwargs: dict) -> Any:
         """Run the step, which is written down."""
+        self.step, self.started = step, sys._getframe().f_code
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
         before, settings = state.interposers, _settings()
+        self.settings = settings
         memory = [
             (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL)
             for t in (*self.reached.tensors.values(), *self.arguments)
@@ -75,6 +82,7 @@ class Recorder(Ops, Backward):
             if collects:
                 gc.enable()
             recording.remove(self)
+            self.ends.clear()
             modes.set_bits(state.bits & ~OBSERVE)
             state.capture, state.interposers = None, before
         if _settings() != settings:
@@ -95,7 +103,7 @@ class Recorder(Ops, Backward):
 
     def raw(self, function: Callable, args: tuple) -> Any:
         """A function on raw arrays that plans call again; see `modes.unrecorded`."""
-        if self.off or self.depth:
+        if self.off or self.depth or not self.is_alone():
             return function(*args)
         self.spans += 1
         texts, ins = [], []
@@ -124,7 +132,7 @@ class Recorder(Ops, Backward):
             return result
         out = self.draft.fresh()
         self.emit(f"{out} = {self.draft.constant(function)}({', '.join(texts)})", (out,), tuple(ins),
-                  function.__name__, True)  # fmt: skip
+                  function.__name__, True, undone=not any([isinstance(a, Tensor) for a in args]))  # fmt: skip
         if result is not None:
             self._name(result, out)
         return result
@@ -132,27 +140,35 @@ class Recorder(Ops, Backward):
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""
         before = [(entry, version_of(entry[0])) for entry in self.versions.values()]
+        shared = []  # tensors made here, of memory from before
+        if any(
+            [isinstance(a, (Tensor, Optimizer)) for a in (*args, getattr(function, "__self__", 0))]
+        ):
+            views = [(k, s) for k, s in self.seen.items() if s[0]._ver.__class__ is Storage]
+            shared = [(k, s, version_of(s[0])) for k, s in views]
         try:
             return function(*args)
         finally:
             for entry, version in before:
                 entry[1] += version_of(entry[0]) - version
+            for k, (t, first, start), version in shared:
+                self.seen[k] = t, first + version_of(t) - version, start
 
     def whole(self, name: str, function: Callable, args: tuple) -> Any:
         """A method of an optimizer: plans call it as it is."""
-        if self.off or self.depth:
+        if self.off or self.depth or not self.is_alone():
             with self.quiet():
                 return function(*args)
+        if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~_PLAIN:
+            self.refuse(f"{name} is called inside a mode, which is not there when a plan calls it")
         self.spans += 1
         if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
             self.refuse(f"{name} is called with a closure")
-        self.emit(
-            f"{self.draft.constant(function)}({', '.join(map(self.draft.constant, args))})",
-            (),
-            (),
-            name,
-            True,
-        )
+        text = f"{self.draft.constant(function)}({', '.join(map(self.draft.constant, args))})"
+        resets = name.endswith(".zero_grad") and args == (True,)
+        if resets:  # to None, as gradients that are undone; nothing else
+            self.cleared.append(function.__self__)
+        self.emit(text, (), (), name, True, undone=resets)
         with self.quiet():
             result = self._whole(function, args)
         self.loaded.clear()
@@ -167,20 +183,27 @@ class Recorder(Ops, Backward):
         if self.off or self.depth:
             return
         if value is None and id(tensor) in self.reached.tensors:
-            self.emit(f"{self.draft.constant(tensor)}._grad = None", (), (), "", True)
+            text = f"{self.draft.constant(tensor)}._grad = None"
+            self.emit(text, (), (), "", True, undone=True)
         elif value is not None or tensor._grad is not None:
             self.refuse("a .grad is set")
 
-    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> None:
+    def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> Any:
         """Of `recording.Recorder`: only what is no op is of interest."""
         if scope == recording.OP and op is None and not self.depth:
-            if name == "item":
-                self.refuse(_READS)
-            else:
-                self.refuse(f"{name} is a custom Function")
+            if sys._getframe(2).f_code is recording.function_span.__code__:
+                pass  # a custom Function, whose ops are recorded
+            elif name != "item":
+                self.refuse(f"{name} is no op")
+            elif not self.off:
+                self.watch.stop()
+                self.read(args[0])
+                return _READ
+        return None
 
     def exit(self, token: Any, result: Any) -> None:
-        pass
+        if token is _READ:
+            self.watch.start()
 
     def host_reads(self, name: str, tensor: Any) -> None:
         if not self.depth:
@@ -219,10 +242,13 @@ class Recorder(Ops, Backward):
         if self._hands_out(value):
             self.refuse("the step returns a list or dict that outlives it", False)
             return None
-        leaves, spec = pytree.flatten(value)
+        leaves, spec = pytree.flatten(self.placed(value))
         texts, makers, known = [], [], {}
         for leaf in leaves:
-            if not isinstance(leaf, Tensor):
+            if isinstance(leaf, Read):
+                makers.append(("read", len(texts)))
+                texts.append(leaf.name)
+            elif not isinstance(leaf, Tensor):
                 if not isinstance(
                     leaf, (int, float, complex, bool, str, bytes, type(None), dtype, device)
                 ):
@@ -249,7 +275,8 @@ class Recorder(Ops, Backward):
                 if (name := self._returned(leaf)) is None:
                     return None
                 node = leaf._fn if leaf._rg else None
-                makers.append(("fresh", (len(texts), node, leaf._nr)))
+                version = 0 if leaf._ver is INFERENCE else version_of(leaf)
+                makers.append(("fresh", (len(texts), node, leaf._nr, version)))
                 texts.append(name)
         return f"({''.join(f'{t}, ' for t in texts)})", makers, spec
 

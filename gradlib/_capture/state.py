@@ -29,6 +29,7 @@ from ..tape.dtypes import dtype
 from ..tape.generator import Generator
 from ..tape.sizes import Size
 from ..tape.source import is_library
+from ..tape.storage import INFERENCE
 from ..tape.tensor import Tensor
 
 MOST = 50_000  # things that are looked at, at most
@@ -123,6 +124,10 @@ class State:
         self._values = list(self._read())
         self._named = [d for d in self._dicts if id(d) not in self._fixed]
         self._keys = list(chain.from_iterable(self._named))
+
+    def dicts(self) -> list[Any]:
+        """The dicts that were found, and those of classes and objects."""
+        return [*self._dicts, *self._empty]
 
     def also(self, d: Any, name: str) -> None:
         """One more thing that is to stay as it is: an entry of a dict."""
@@ -266,6 +271,8 @@ class State:
         if isinstance(value, Tensor):
             if kind not in _TENSORS:
                 raise Opaque(f"{path} is a {kind.__name__}, a tensor of a class of its own")
+            if value._ver is INFERENCE:  # no version says whether it is changed
+                raise Opaque(f"{path} is a tensor that was made in inference mode")
             self.tensors[id(value)] = value
             self._objects.append(value)
             self._todo.append((kind, kind.__name__))
@@ -377,7 +384,12 @@ class State:
             ]
 
     def _function(self, f: types.FunctionType, path: str) -> None:
-        if is_library(f.__code__.co_filename):
+        if is_library(f.__code__.co_filename):  # what `no_grad` makes of a function, say
+            for cell in f.__closure__ or ():
+                inner = _content(cell)
+                if isinstance(inner, (types.FunctionType, types.MethodType)):
+                    self._cells.append(cell)
+                    self._todo.append((inner, path))
             return
         self._slots += [(f, name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
         for cell, name in zip(f.__closure__ or (), f.__code__.co_freevars, strict=True):
@@ -419,6 +431,13 @@ class State:
                     self.barred[id(code)] = f"{path} changes the global {name}"
                 elif instruction.opname == "IMPORT_NAME":
                     self.barred[id(code)] = f"{path} imports {name} while it runs"
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable without a value
+        return None
 
 
 _OF_DEFINITIONS = {"__doc__", "__name__", "__qualname__", "__module__"}

@@ -36,6 +36,7 @@ from ..tape.tensor import Tensor
 from .backward import _HOOKS
 from .memory import Layout
 from .plan import Draft
+from .reads import Missed, Undo
 from .recorder import Recorder, recorded_gradients
 from .state import Opaque, State
 
@@ -43,8 +44,11 @@ __all__ = ["Captured", "Finding", "capture", "explain"]
 
 VARIANTS = 8  # of one step for one combination of shapes; then it runs as it is
 KEPT = 1 << 26  # bytes of memory of plans beside the one that was replayed last
+PENDING = 4  # recordings at most that read different values, before two of them agree
+MISSES = 32  # replays at most that are for nothing, beside two for each one that is for something
 COMBINATIONS = 64  # of shapes and other arguments that one step has plans for
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), dtypes.dtype, device)
+MISSED = object()
 _array_of, _requires_of, _extra_of = attrgetter("_array"), attrgetter("_rg"), attrgetter("extra")
 
 
@@ -61,11 +65,17 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals
     and builtins, classes, modes and settings that it asks for) is compared with what it was; after a change the step is
     written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
-    tells why, wherever it does what a plan cannot repeat: it reads values (``.item()``, ``if tensor``) or where memory
-    lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches exceptions
-    (also by ``with contextlib.suppress(...)``), has hooks (an optimizer, too), custom Functions or autocast, returns a
-    tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of its own, or is one that
-    the step reaches by itself.
+    tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
+    memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
+    exceptions (also by ``with contextlib.suppress(...)``), has hooks of gradients or of optimizers, or checkpoints,
+    returns a tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of its own, or is
+    one that the step reaches by itself.
+
+    A number that the step reads (``loss.item()``, ``float(loss)``) and returns, and uses for nothing else, is read in
+    each replay. Where it is used (``if tensor:``), a plan is for the values that it was written down with; a replay
+    that finds another one is undone, and the step is written down for that one, too. So what comes before may set
+    gradients and draw random numbers; after an optimizer's step, or a change of a buffer, such a step runs as it is.
+
     What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
 
     Args:
@@ -119,7 +129,7 @@ def explain(step: Any) -> list[Finding]:
         TypeError: `step` was not made by `capture` or `compile`.
 
     Example:
-        >>> step = gradlib.capture(lambda x: x if x.sum().item() > 0 else -x)
+        >>> step = gradlib.capture(lambda x: x if x.tolist() else -x)
         >>> for _ in range(4):
         ...     _ = step(gradlib.ones(2))
         >>> [finding.what for finding in gradlib.explain(step)]
@@ -144,6 +154,9 @@ class Plan:
         self.given = len(recorder.arguments), texts
         self.run_recorded: tuple[Callable, list[int], Layout] | None = None
         self.draft, self.makers, self.spec = draft, makers, spec
+        self.undo: Undo | None = None  # what to take back if it reads other values
+        if draft.guards:
+            self.undo = Undo(list(self.reached.tensors.values()), recorder.cleared)
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
         self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
@@ -193,11 +206,17 @@ class Plan:
         return self.reached.unchanged()
 
     def __call__(self, tensors: Any) -> Any:
+        """What the step returns, or `MISSED`."""
         memory = self._memory()
+        before = None if self.undo is None else self.undo.begin()
         try:
             results = self.run(tensors, memory)
         except Exception as exc:
             raise self._as_op_says(exc, self.run, self.numbers) from None
+        except Missed:
+            self._keep(memory)
+            Undo.back(before)
+            return MISSED
         self._keep(memory)
         return self._result(results, tensors)
 
@@ -240,6 +259,8 @@ class Plan:
                 leaves.append(value._grad)
             elif kind == "argument":
                 leaves.append(tensors[value])
+            elif kind == "read":
+                leaves.append(results[value])
             else:
                 leaves.append(leaves[value] if kind == "again" else value)
         return pytree.unflatten(leaves, self.spec)
@@ -284,10 +305,12 @@ class _Named:
 
 
 def _fresh(results: tuple, how: tuple) -> Tensor:
-    at, node, nr = how
+    at, node, nr, version = how
     out = Tensor._make(results[at])
     if node is not None:
         out._rg, out._fn, out._nr = True, node, nr
+    if version:
+        out._ver = version
     return out
 
 
@@ -304,9 +327,20 @@ class _Entry:
         self.others = others
         self.calls = 0
         self.plans: list[Plan] = []
-        self.before: Draft | None = None  # of the recording before this one
+        self.before: list[Draft] = []  # of recordings before this one, each for other values
+        self.hits = self.misses = 0  # of plans that are for the values that they read
+        self.reads_others = ""
         self.verified: set = set()  # see `Recorder`
         self.given_up = False
+
+    def missed(self, plan: Plan) -> bool:
+        """Count a replay that read another value; whether there have been too many, and the plans are gone."""
+        self.misses += 1
+        self.reads_others = f"it reads another value too often: {plan.draft.guarded()}"
+        if self.misses <= 2 * self.hits + MISSES:
+            return False
+        self.plans, self.given_up = [], True
+        return True
 
 
 class Captured:
@@ -382,7 +416,16 @@ class Captured:
             if plan.fits(tensors):
                 if plan is not self._last:
                     self._turn_to(plan)
-                return plan.recorded(tensors, self._name()) if recorded else plan(tensors)
+                if recorded:
+                    if plan.undo is not None:
+                        break
+                    return plan.recorded(tensors, self._name())
+                if (found := plan(tensors)) is not MISSED:
+                    if plan.undo is not None:
+                        entry.hits += 1
+                    return found
+                if entry.missed(plan):
+                    self._find(entry.reads_others, "")
         if recorded:
             return self.step(*args, **kwargs)
         entry.calls += 1
@@ -446,13 +489,18 @@ class Captured:
             entry.given_up = True
             self._find(*(recorder.refused or ("nothing was recorded", "")))
             return result
-        before, entry.before = entry.before, recorder.draft
+        draft = recorder.draft
+        before = next((d for d in entry.before if d.guards == draft.guards), None)
         if before is None:
+            entry.before.append(draft)
+            if len(entry.before) > PENDING:
+                entry.given_up = True
+                self._find(f"it reads another value each time: {draft.guarded()}", "")
             return result
-        where = before.agrees(recorder.draft)
+        where = before.agrees(draft)
         if where is None:
             entry.plans.append(Plan(recorder, *returned))
-            entry.before = None
+            entry.before.remove(before)
             return result
         entry.given_up = True
         self._find(f"it does something else each time: {where}", "")
@@ -476,6 +524,8 @@ class Captured:
     def _too_many(self, entry: _Entry, args: tuple, kwargs: dict) -> Any:
         entry.given_up = True
         why = f"it was recorded {VARIANTS} times, last because of {entry.plans[-1].reached.difference()}"
+        if entry.misses:
+            why = f"it was recorded {VARIANTS} times; {entry.reads_others}"
         self._find(why, "")
         name = getattr(self.step, "__name__", "the step")
         warnings.warn(

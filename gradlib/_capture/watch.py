@@ -179,6 +179,8 @@ class Watch:
             return
         code = frame.f_code
         if event == "return":
+            if frame in recorder.ends:
+                recorder.ends.pop(frame).value = arg
             function = self.asked.pop(frame, None)
             if function is not None and arg is not None and isinstance(arg, _KINDS):
                 recorder.reached.answers.append((function, arg))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..operators.nn.batch_norm import Statistics
-from ..tape import modes
+from ..tape import modes, recording
 from ..tape.generator import default_generator
 from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.source import describe, user_frame
-from ..tape.storage import version_of
+from ..tape.storage import INFERENCE, version_of
 from ..tape.tensor import Tensor
 from .memory import Made
 from .plan import Draft, Line
@@ -28,6 +28,13 @@ def _is_private(array: Any) -> bool:
     return base is None or (
         base.__class__ is ndarray and base.base is None and sys.getrefcount(base) <= 3
     )
+
+
+def root_of(array: Any) -> Any:
+    """Who has the memory of an array."""
+    while isinstance(array, ndarray) and array.base is not None:
+        array = array.base
+    return array
 
 
 class Writer:
@@ -60,6 +67,7 @@ class Writer:
         self.verified = verified  # calls of ufuncs that write the same bits into an array
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
+        self.lasting = ""  # what it did first that cannot be undone, see `Reads`
         self.watch = Watch(self)
         for i, t in enumerate(arguments):
             self._name(t._array, f"a{i}")
@@ -69,6 +77,10 @@ class Writer:
             int, tuple[Any, int, int]
         ] = {}  # tensors made here: (tensor, version, writes before)
         self.draws = default_generator._pack()
+        before = [t._grad for t in reached.tensors.values() if t._grad is not None]
+        self.kept += (owners := [root_of(g._array) for g in before])
+        self._before = {id(o) for o in owners}  # whose memory gradients from before have
+        self._roots: set[int] = set()
 
     @property
     def off(self) -> bool:
@@ -93,8 +105,8 @@ class Writer:
             self.capture = state.capture  # None when the recording is over
             self.recorder.depth += 1
             self.recorder.watch.stop()
-            state.capture, state.interposers, state.recorder = None, (), None
-            modes.set_bits(self.before[0] & ~(OBSERVE | PROFILE))
+            self.recorder.step_aside()
+            state.recorder = recording.group(self.recorder.other_recorders())
 
         def __exit__(self, *exc: object) -> None:
             self.recorder.depth -= 1
@@ -104,8 +116,37 @@ class Writer:
             if not self.recorder.depth and self.capture is not None:
                 self.recorder.watch.start()
 
+    def other_recorders(self) -> tuple:
+        """Recorders that the step itself has added."""
+        return tuple([r for r in recording.recorders() if r is not self])
+
+    def is_alone(self) -> bool:
+        """Whether nothing else watches what the step does; if not, what follows runs in the usual way."""
+        watched = len(state.interposers) > 1 or state.function_modes or self.other_recorders()
+        if not watched:
+            return True
+        self.refuse("it watches ops by a mode of its own")
+        return False
+
+    def step_aside(self) -> None:
+        """What follows runs as without this recorder: gradients on raw arrays, as in eager mode.
+
+        It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
+        """
+        others = tuple([i for i in state.interposers if i is not self])
+        gone = (0 if others else OBSERVE) | (0 if self.other_recorders() else PROFILE)
+        modes.set_bits(state.bits & ~gone)
+        state.capture, state.interposers = None, others
+
     def quiet(self) -> _Quiet:
         return self._Quiet(self)
+
+    def is_made_here(self, array: Any) -> bool:
+        """Whether nobody but the step can have the memory of an array."""
+        if not self._roots:
+            known = [t._array for t in (*self.reached.tensors.values(), *self.arguments)]
+            self._roots = {id(root_of(a)) for a in known} | self._before
+        return id(root_of(array)) not in self._roots
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -123,7 +164,11 @@ class Writer:
         what: str = "",
         effect: bool = False,
         made: Made | None = None,
+        undone: bool = False,
     ) -> None:
+        """One more line. undone: of one with an effect, whether that can be undone."""
+        if effect and not undone and not self.lasting:
+            self.lasting = what or text
         frame = user_frame(sys._getframe(1))
         site = frame.f_code, frame.f_lasti
         line = Line(text, outs, ins, site, what, effect, self.spans, made=made)
@@ -184,7 +229,9 @@ class Writer:
     def _constant_tensor(self, t: Any) -> str | None:
         """A tensor that the step makes of numbers: the same each time, which the second recording confirms."""
         array = t._array
-        if id(t) not in self.created_here or not _is_private(array) or version_of(t):
+        if id(t) not in self.created_here or not _is_private(array):
+            return None
+        if t._ver is INFERENCE or version_of(t):
             return None
         name = self.draft.fresh()
         with self.quiet():

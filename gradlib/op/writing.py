@@ -19,6 +19,7 @@ from ..tape.storage import INFERENCE, bump
 from ..tape.tensor import Tensor
 from .declare import Op
 from .inplace import inplace
+from .updates import repeats_itself
 
 
 class InPlace:
@@ -36,7 +37,11 @@ class InPlace:
 
     def __call__(self, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor:
         """Run it on `tensor` with history, checks and version counter; returns `tensor`."""
-        plain = state.bits & FORWARD_AD or state.interposers
+        plain = state.bits & FORWARD_AD
+        if (
+            state.interposers
+        ):  # which are told of the op itself, unless only this kernel can write there
+            plain = plain or not repeats_itself(tensor._array)
         return inplace(self.op if plain else self, tensor, others, attrs)
 
 

@@ -105,8 +105,8 @@ def run_backward(
     """
     if shared.active and state.capture is not None:
         done = state.capture.backward(roots, grads, keep_graph, create_graph, inputs, accumulate)
-        if done:
-            return []
+        if done is not None:
+            return done
     task = GraphTask(keep_graph, create_graph, accumulate)
     for k, key in enumerate(inputs or ()):
         task.wanted.setdefault(key, []).append(k)

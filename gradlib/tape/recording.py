@@ -82,10 +82,13 @@ def inspected() -> bool:
     return any(getattr(recorder, "inspects", False) for recorder in recorders())
 
 
+def group(all_of_them: tuple) -> Any:
+    """Several recorders as one; None for none."""
+    return Group(all_of_them) if len(all_of_them) > 1 else all_of_them[0] if all_of_them else None
+
+
 def _set(all_of_them: tuple) -> None:
-    state.recorder = (
-        Group(all_of_them) if len(all_of_them) > 1 else all_of_them[0] if all_of_them else None
-    )
+    state.recorder = group(all_of_them)
     set_flag(PROFILE, bool(all_of_them))
 
 

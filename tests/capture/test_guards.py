@@ -266,7 +266,7 @@ def test_values_that_are_read(read):
     step = torch.capture(f)
     for x in (X, X, X, X, X * 0, -X, X * 0):
         assert bits(step(x)) == bits(f(x))
-    assert step.replays == 0 and torch.explain(step)
+    assert step.replays or torch.explain(step)  # a plan for that value, or none
 
 
 def test_random_numbers():
@@ -288,7 +288,7 @@ def test_random_numbers():
             step = wrap(f)
             runs.append([bits(step(X)) for _ in range(6)])
         assert runs[0] == runs[1]
-        assert step.replays == 0 and torch.explain(step)
+        assert step.replays == (f is by_library) and bool(torch.explain(step)) != (f is by_library)
 
 
 def test_clocks_and_iterators():
@@ -357,8 +357,8 @@ def test_what_plans_do_not_know_runs_as_it_is():
             expected = bits(f(X + k))
             w.grad = None
             assert bits(step(X + k)) == expected, f.__name__
-        assert step.replays == 0, f.__name__
-        assert torch.explain(step), f.__name__
+        assert step.replays == (f in (again, custom)), f.__name__
+        assert bool(torch.explain(step)) != (f in (again, custom)), f.__name__
 
 
 def test_arguments_that_require_grad():

@@ -690,3 +690,112 @@ def test_the_garbage_collector_is_no_part_of_a_step():
         gc.callbacks.remove(callback)
     assert called and gc.isenabled()
     assert step.replays == 1, torch.explain(step)
+
+
+@pytest.mark.filterwarnings("ignore:Use of index_put_ on expanded")
+def test_writes_to_memory_that_elements_share():
+    def f(x):
+        y = torch.ones(1, 3).expand(2, 3)
+        y[torch.tensor([0, 1])] = x
+        return y * 2
+
+    step = torch.capture(f)
+    for k in range(5):
+        assert bits(step(x_of(k))) == bits(f(x_of(k)))
+    assert "share" in str(torch.explain(step)[0])
+
+
+def test_modes_inside_the_step_see_all_that_runs():
+    from gradlib.utils._python_dispatch import TorchDispatchMode
+    from gradlib.utils.flop_counter import FlopCounterMode
+
+    class Names(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    def counted(x):
+        w.grad = None
+        with FlopCounterMode(display=False) as counter:
+            (x @ w).square().sum().backward()
+        return counter.get_total_flops(), w.grad.clone()
+
+    def named(x):
+        w.grad = None
+        with Names() as mode:
+            torch.dropout(x @ w, 0.5, True).sum().backward()
+            optimizer.step()
+        return len(mode.seen), *mode.seen, w.detach() + 0
+
+    def without_grad(x):
+        w.grad = None
+        (x @ w).sum().backward()
+        with torch.no_grad():
+            optimizer.step()
+        return w.detach() + 0
+
+    for f in (counted, named, without_grad):
+        found = []
+        for wrap in (lambda f: f, torch.capture):
+            torch.manual_seed(0)
+            w = torch.ones(3, 2, requires_grad=True)
+            optimizer = torch.optim.SGD([w], lr=0.1)
+            step = wrap(f)
+            found.append([outcome(step, x_of(k)) for k in range(6)])
+        assert found[0] == found[1], f
+
+
+def test_the_order_of_strides_of_expanded_tensors():
+    """Where eager ops leave it to NumPy, plans do."""
+    ops = {
+        "number": lambda x, y: x * 0.5, "left": lambda x, y: 1 - x, "exp": lambda x, y: x.exp(),
+        "power": lambda x, y: x**2, "clamp": lambda x, y: x.clamp(0, 1), "both": lambda x, y: x + x,
+        "two": lambda x, y: x + y, "relu": lambda x, y: x.relu(), "where": lambda x, y: torch.where(x > 0, x, y),
+        "cast": lambda x, y: x.long() * 0.5,
+    }  # fmt: skip
+    layouts = [
+        torch.ones(2, 1, 3).expand(2, 2, 3).permute(2, 1, 0), torch.ones(3, 1, 3).expand(2, 3, 1, 3).movedim(-2, 0),
+        torch.ones(1, 2, 1, 1), torch.ones(2, 3, 4).transpose(0, 2), torch.ones(1, 3, 2).expand(4, 3, 2),
+    ]  # fmt: skip
+    for x in layouts:
+        y = torch.ones(*x.shape[1:])
+        for name, f in ops.items():
+            step = torch.capture(f)
+            for _ in range(4):
+                assert step(x, y).stride() == f(x, y).stride(), (name, x.shape, x.stride())
+
+
+def test_tensors_that_were_made_in_inference_mode():
+    with torch.inference_mode():
+        outer = torch.ones(3)
+
+    def made(x):
+        with torch.inference_mode():
+            y = torch.ones(3)
+        return x + y
+
+    def returned(x):
+        with torch.inference_mode():
+            return torch.zeros(3)
+
+    for f in (lambda x: x * outer, made, returned):
+        step = torch.capture(f)
+        for k in range(5):
+            found, expected = step(x_of(k)), f(x_of(k))
+            assert bits(found) == bits(expected)
+            assert found.is_inference() == expected.is_inference()
+
+
+def test_errors_of_writes_while_they_are_recorded():
+    def f(x):
+        x = x.double()
+        x //= torch.ones(3, dtype=torch.complex128)
+        return x
+
+    step = torch.capture(f)
+    for k in range(4):
+        assert outcome(step, x_of(k)) == outcome(f, x_of(k))

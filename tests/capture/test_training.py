@@ -118,6 +118,17 @@ def test_writes_into_arguments():
     assert both(program).replays == 1
 
 
+def test_versions_of_what_is_returned():
+    def program(wrap, log):
+        step = wrap(lambda x: [(x + 1).mul_(2), (x * 2).add_(1).sub_(3), x + 1])
+        for x in batches(6, 3):
+            found = step(x)
+            log += [*found, [t._version for t in found]]
+        return step
+
+    assert both(program).replays == 1
+
+
 def test_gradients_are_returned():
     def program(wrap, log):
         w, v = (torch.ones(3, requires_grad=True) for _ in range(2))

@@ -18,7 +18,7 @@ from ...tape.generator import default_generator
 from ...tape.interop import host_reads
 from ...tape.layout import contiguous_format, copy_in, in_order, preserve_format
 from ...tape.lazy import raw_values
-from ...tape.modes import shared
+from ...tape.modes import shared, unrecorded
 from ...tape.tensor import Tensor
 
 
@@ -50,6 +50,18 @@ def draw_for(generator, where, draw) -> Any:
             raise (errors.allocation(exc) or exc) from None
     with rng.current():
         return draw(rng)
+
+
+def drawn(draw, *given) -> Any:
+    """``draw(rng, *given)`` with the CPU's generator."""
+    return draw_for(None, CPU, lambda rng: draw(rng, *given))
+
+
+def draw_new(generator, where, draw, *given) -> Any:
+    """``draw(rng, *given)``, raw numbers of which a tensor is made as they are; a plan draws them again."""
+    if shared.active and generator is None and where.type == "cpu":
+        return unrecorded(drawn, draw, *given)
+    return draw_for(generator, where, lambda rng: draw(rng, *given))
 
 
 def as_array(values) -> Any:

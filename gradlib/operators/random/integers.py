@@ -16,7 +16,19 @@ from ...tape.device import beside
 from ...tape.layout import check_layout
 from ..create.base import finish, place, sizes
 from ..kinds import unsupported
-from .draw import as_array, draw_for, laid_out, on_device
+from .draw import as_array, draw_new, laid_out, on_device
+
+
+def draw_integers(rng, low, high, shape, d):
+    """Integers in [low, high) as a raw array of NumPy dtype `d`."""
+    values = rng.integers(low, high, shape, dtype=np.int64)
+    with beside(values):
+        return as_array(values).astype(d)
+
+
+def draw_permutation(rng, n, d):
+    """0 to n - 1 in a random order, as a raw array of NumPy dtype `d`."""
+    return rng.permutation(n).astype(d)
 
 
 def check_random_bounds(low: int, high: int, d: np.dtype) -> None:
@@ -85,9 +97,7 @@ def randint(
     check_random_bounds(low, high, d)
     shape = sizes((size,))
     errors.check_room(xp, shape, d.itemsize)
-    values = draw_for(generator, target, lambda rng: rng.integers(low, high, shape, dtype=np.int64))
-    with beside(values):
-        values = as_array(values).astype(d)
+    values = draw_new(generator, target, draw_integers, low, high, shape, d)
     return finish(on_device(values, target), requires_grad, out)
 
 
@@ -175,5 +185,5 @@ def randperm(
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)
     _check_permutation(n, d)
-    order = draw_for(generator, target, lambda rng: rng.permutation(n).astype(d))
+    order = draw_new(generator, target, draw_permutation, n, d)
     return finish(on_device(order, target), requires_grad, out)

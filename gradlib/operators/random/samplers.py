@@ -18,9 +18,9 @@ from ...tape.modes import shared, state
 from ...tape.tensor import Tensor
 from ..kinds import refuse
 from .discrete import check_chances
-from .draw import draw_for, on_device
+from .draw import draw_for, draw_new, on_device
 from .integers import check_random_bounds
-from .uniform_normal import draw_normal, draw_uniform
+from .uniform_normal import draw_scaled, draw_uniform
 
 
 def _declare_draw(name: str, public: str, node: str):
@@ -98,7 +98,7 @@ def uniform_(self, from_=0.0, to=1.0, *, generator=None, **kw):
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}"
         )
     shape, d = self._array.shape, self._array.dtype
-    values = draw_for(generator, self.device, lambda rng: draw_uniform(rng, shape, d, low, to))
+    values = draw_new(generator, self.device, draw_uniform, shape, d, low, to)
     return _fill(self, values, "uniform_")
 
 
@@ -124,12 +124,8 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     refuse("normal_kernel_cpu", self, "iub")
-    d = self._array.dtype
-    values = draw_for(
-        generator,
-        self.device,
-        lambda rng: draw_normal(rng, self._array.shape, d) * d.type(std) + d.type(mean),
-    )
+    shape, d = self._array.shape, self._array.dtype
+    values = draw_new(generator, self.device, draw_scaled, shape, d, mean, std)
     return _fill(self, values, "normal_")
 
 

@@ -16,7 +16,7 @@ from ...tape.modes import shared, state
 from ...tape.tensor import Tensor
 from ..create.base import asked, finish, pinned_copy, place, sizes
 from ..kinds import unsupported
-from .draw import as_array, draw_for, holds, laid_out, on_device
+from .draw import as_array, draw_for, draw_new, holds, laid_out, on_device
 
 
 def draw_uniform(rng, shape, d, low=0.0, high=1.0):
@@ -46,6 +46,11 @@ def draw_normal(rng, shape, d):
     values = as_array(rng.standard_normal(shape, dtype=native))
     spreading.met(values.size)
     return values if native is d else values.astype(d)
+
+
+def draw_scaled(rng, shape, d, mean, std):
+    """Normal numbers of a mean and a standard deviation as a raw array."""
+    return draw_normal(rng, shape, d) * d.type(std) + d.type(mean)
 
 
 def _check_drawn(d, label: str) -> None:
@@ -80,7 +85,10 @@ def _factory(name: str, draw, doc: str, label: str):
         _check_drawn(d, label)
         shape = sizes(size)
         try:
-            values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
+            if shared.active:
+                values = draw_new(generator, target, draw, shape, d)
+            else:  # the same, without a call
+                values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
         except Exception:
             errors.check_room(xp, shape, d.itemsize)
             raise
@@ -109,7 +117,11 @@ def _factory(name: str, draw, doc: str, label: str):
             return state.batch.draw(like, (input,), given)
         _, d, target = place(dtype, device, input)
         _check_drawn(d, label)
-        values = draw_for(generator, target, lambda rng: draw(rng, input._array.shape, d))
+        shape = input._array.shape
+        if shared.active and memory_format is None and input._array.flags.c_contiguous:
+            values = draw_new(generator, target, draw, shape, d)
+        else:
+            values = draw_for(generator, target, lambda rng: draw(rng, shape, d))
         return finish(laid_out(on_device(values, target), input, memory_format), requires_grad)
 
     make.__name__ = make.__qualname__ = name

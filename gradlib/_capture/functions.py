@@ -1,0 +1,92 @@
+"""The recorder's part for custom Functions: their backward runs while a pass is written down, as recorded ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.function import BackwardCFunction
+from ..tape import errors, modes
+from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.tensor import Tensor
+from .writer import Writer
+
+
+class Functions(Writer):
+    """Runs nodes of custom Functions."""
+
+    class _Loud:
+        """A block inside of a quiet one in which ops are recorded: code of the program runs."""
+
+        def __init__(self, recorder: Any):
+            self.recorder = recorder
+
+        def __enter__(self) -> None:
+            recorder = self.recorder
+            self.before = state.bits, state.capture, state.interposers, state.recorder
+            self.depth, recorder.depth = recorder.depth, 0
+            state.capture, state.interposers, state.recorder = recorder, (recorder,), recorder
+            modes.set_bits(state.bits | OBSERVE | PROFILE)
+            recorder.watch.start()
+
+        def __exit__(self, *exc: object) -> None:
+            self.recorder.watch.stop()
+            self.recorder.depth = self.depth
+            bits, state.capture, state.interposers, state.recorder = self.before
+            modes.set_bits(bits)
+
+    @staticmethod
+    def is_function(node: Any) -> bool:
+        """Whether a node is that of a custom Function, on which nothing hangs."""
+        return isinstance(node, BackwardCFunction) and node.extra is None
+
+    def run_function(self, node: Any, grad: Any) -> list[tuple[int, tuple[Any, str]]]:
+        """(position of the edge, its gradient and the variable of that) for each that the backward gives.
+
+        grad: a gradient with its variable; for several outputs a list of them or of None; None if none came.
+        """
+        pairs = [grad] if node.n_out == 1 else list(grad or [None] * node.n_out)
+        given = [None if p is None else self._tensor_of(*p) for p in pairs]
+        writes = len(self.writes)
+        try:
+            if self.off:
+                outs = node.gradients(given, 1)
+            else:
+                with self._Loud(self):
+                    outs = node.gradients(given, 1)
+        except Exception as exc:
+            told = errors.in_backward(exc)
+            errors.note(told, node)
+            if told is exc:
+                raise
+            raise told from exc
+        if len(self.writes) != writes:
+            self.refuse(f"{node.name()} writes in place")
+        result = []
+        for i, ((target, _), out) in enumerate(zip(node.edges(), outs, strict=False)):
+            if target is not None and out is not None:
+                result.append((i, self._given_back(out)))
+        return result
+
+    def _tensor_of(self, array: Any, name: str) -> Tensor:
+        """A gradient as a tensor; what it is called from now on is no name of a sum that others are added to."""
+        self._name(array, self._alias(name))
+        return Tensor._make(array)
+
+    def _alias(self, name: str) -> str:
+        new = self.draft.fresh()
+        self.emit(f"{new} = {name}", (new,), (name,))
+        return new
+
+    def _given_back(self, out: Any) -> tuple[Any, str]:
+        array = out._array
+        if array.__class__ is not np.ndarray:
+            self.refuse(
+                "a custom Function gives a gradient that is not an ordinary tensor of the CPU"
+            )
+        name = None if self.off else self.tensor(out)
+        if name is None:  # there will be no plan, but the pass goes on
+            self.refuse("a custom Function gives a gradient of unknown origin")
+            return array, self._name(array, self.draft.fresh())
+        return array, self._name(array, self._alias(name))
