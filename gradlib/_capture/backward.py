@@ -95,14 +95,18 @@ class Backward(Functions):
         """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for."""
         if accumulate and (create_graph or inputs):
             raise Unwritable("backward with create_graph or inputs is not captured")
-        if state.depth or shared.gradient_dtype is not None:
-            raise Unwritable("it is called inside another backward, or a tensor has a grad_dtype")
+        if state.depth:
+            raise Unwritable("it is called inside another backward")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):
             task.wanted.setdefault(key, []).append(k)
         order, ready, partial = schedule(task.roots, task)
         leaves = [leaf for found in ready.values() for leaf in found]
+        wanted = shared.gradient_dtype
+        variables: list[Any] = [leaf.variable for leaf in leaves]
+        if wanted and any([wanted(v) is not v._array.dtype for v in variables]):
+            raise Unwritable("a tensor has a grad_dtype")
         if create_graph:  # nothing but ops: no hook may run, no gradient be kept
             if any([n.extra is not None or n.op is None for n in order if n not in leaves]):
                 raise Unwritable("a node has hooks, or is a custom Function")

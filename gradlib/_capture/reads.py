@@ -54,8 +54,8 @@ class Read:
 class Reads(Writer):
     """What becomes of reads of values."""
 
-    def __init__(self, reached: State, arguments: list[Any], verified: set):
-        super().__init__(reached, arguments, verified)
+    def __init__(self, reached: State, arguments: list[Any], verified: set, fuses: bool = False):
+        super().__init__(reached, arguments, verified, fuses)
         self.step: Any = None
         self.started: Any = None  # the code that calls the step
         self.reads: list[Read] = []

@@ -292,3 +292,25 @@ def test_random_numbers(name, seeds):
         runs.append(found)
     assert runs[0] == runs[1]
     assert step.replays == 1 or (name in OTHER and torch.explain(step))
+
+
+def test_the_grad_dtype_of_another_tensor_is_no_matter():
+    torch.ones(2, requires_grad=True).grad_dtype = torch.float64
+    model, x = small(), torch.ones(3, 1)
+
+    @torch.capture
+    def step(x):
+        model.zero_grad()
+        model(x).square().sum().backward()
+
+    for _ in range(4):
+        step(x)
+    assert torch.explain(step) == []
+    model[0].weight.grad = None
+    model[0].weight.grad_dtype = torch.float64
+    for _ in range(4):
+        step(x)
+    assert (
+        model[0].weight.grad.dtype is torch.float64 and model[2].weight.grad.dtype is torch.float32
+    )
+    assert "grad_dtype" in torch.explain(step)[0].why
