@@ -195,7 +195,7 @@ def test_an_exception_in_a_replay_leaves_the_next_one_right():
 
 
 def test_plans_of_other_shapes_give_their_memory_back(monkeypatch):
-    monkeypatch.setattr("gradlib._capture.steps.KEPT", 10_000)
+    monkeypatch.setattr("gradlib._capture.replay.KEPT", 10_000)
     step = torch.capture(lambda x: (x * 2 + x).exp().sum())
     for n in (1000, 2000, 3000):
         for _ in range(4):
