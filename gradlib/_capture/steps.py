@@ -194,7 +194,10 @@ class Captured:
             bits &= ~PROFILE
         if bits & ~NO_GRAD or _unusual():
             return self.step(*args, **kwargs)
-        values, spec = pytree.flatten((args, kwargs))
+        values: Any = args
+        spec: Any = len(args)  # of which a hash costs less
+        if kwargs or not all([v.__class__ is Tensor or v.__class__ in _SIMPLE for v in args]):
+            values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
         key += [overlays._off, switches.deterministic]
         others, arrays = [], set()
