@@ -171,7 +171,8 @@ def test_no_frame_of_autocast_is_looked_at_on_cuda(cuda, monkeypatch):
     monkeypatch.setattr(source, "LIBRARY", looks)
     with torch.autocast("cuda", torch.bfloat16):
         product, number = x * w, w * 2
-        assert set(looks.names) == {__file__}  # of each call one frame, that of this function
+        # of each call one frame, that of this function; and where classes of tensors are asked first, theirs
+        assert {n for n in looks.names if not n.endswith("override.py")} == {__file__}
         layer = F.linear(x, w)
         lowered = layer * layer + layer  # what is of one half type already
         assert not [n for n in looks.names if "_cast" in n or "interpret" in n or "<gradlib" in n]
