@@ -15,11 +15,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NoReturn
 
 import gradlib as torch
 
-__all__ = ["LIMIT", "ROOM", "Failed", "run", "start"]
+__all__ = ["LIMIT", "ROOM", "Failed", "run", "start", "stop"]
 
 # Seconds for all that a test's processes do, and for each collective: they take some seconds, on a machine that is busy
 # with other things many times that.
@@ -41,6 +41,13 @@ def _processes() -> Any:
 
 class Failed(AssertionError):
     """A rank raised, or ended without an answer."""
+
+
+def stop(number: int = signal.SIGSTOP) -> NoReturn:
+    """Send a signal to the process itself, and do nothing more: of several threads, this one may run on for a while."""
+    os.kill(os.getpid(), number)
+    while True:
+        time.sleep(1)
 
 
 def _main(

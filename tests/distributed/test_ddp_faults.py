@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -49,7 +48,7 @@ def failing(fault, sharded):
             raise ValueError("no gradient today")
         if fault == "wrong shape":
             distributed.all_reduce(torch.ones(3))
-        os.kill(os.getpid(), signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+        harness.stop(signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
 
     begun = time.monotonic()
     for step in range(STEP + 1):

@@ -158,9 +158,9 @@ def lost(op: str, how: str, culprit: int, sockets: bool, asynchronous: bool = Fa
             finally:
                 dist.destroy_process_group()
         if how == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
+            harness.stop(signal.SIGKILL)
         if how == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            harness.stop(signal.SIGSTOP)
         if how == "leave":
             dist.destroy_process_group()
             time.sleep(harness.LIMIT)  # its process lives on, until the test ends it

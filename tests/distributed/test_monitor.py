@@ -93,7 +93,7 @@ def test_a_killed_process_is_named(culprit: int, size: int) -> None:
 
 @pytest.mark.parametrize(("culprit", "size"), [(0, 2), (1, 3)])
 def test_a_stopped_process_is_named(culprit: int, size: int) -> None:
-    deed = "os.kill(os.getpid(), signal.SIGSTOP)"
+    deed = "os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)"
     for calls, failure, seconds, _, text in ranks(culprit, deed, size):
         assert calls == 1 and failure == str((culprit, "stopped"))
         assert seconds is not None and seconds < 5 + ROOM

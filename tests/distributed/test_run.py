@@ -289,7 +289,7 @@ def test_a_signal_ends_all(number: signal.Signals, tmp_path: Path) -> None:
 
 def test_processes_that_do_not_listen_and_those_that_are_stopped(tmp_path: Path) -> None:
     deaf = "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    text = f"{deaf}if os.environ['RANK'] == '0': os.kill(os.getpid(), signal.SIGSTOP)\n{FAMILY}"
+    text = f"{deaf}if os.environ['RANK'] == '0': os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)\n{FAMILY}"
     script = program(
         tmp_path, text.replace("time.sleep(120)\n", "time.sleep(0.3); raise SystemExit(4)")
     )

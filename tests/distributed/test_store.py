@@ -371,7 +371,7 @@ def test_a_stopped_server_is_an_error_not_a_hang(monkeypatch: pytest.MonkeyPatch
     code = (
         "from gradlib.distributed import TCPStore; import os, signal\n"
         "store = TCPStore('127.0.0.1', 0, is_master=True); print(store.port, flush=True)\n"
-        "input(); os.kill(os.getpid(), signal.SIGSTOP)"
+        "input(); os.kill(os.getpid(), signal.SIGSTOP); input()"
     )
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True) as held:
