@@ -35,8 +35,9 @@ machine.compile_kernels = fail
 
 @pytest.fixture
 def env(tmp_path):
-    """A cache of its own, in which nothing is."""
-    made = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", machine.RECORD))}
+    """A cache of its own, in which nothing is, on the disk also while sources are recorded."""
+    other = ("PYTEST_", machine.RECORD, "CUPY_CACHE_IN_MEMORY")
+    made = {k: v for k, v in os.environ.items() if not k.startswith(other)}
     made["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(COMPILE.parent)])
     made["CUPY_CACHE_DIR"] = str(tmp_path / "cache")
     made |= {"GRADLIB_GPU_ROWS": str(tmp_path / "rows.json"), "GRADLIB_GPU_STAGE": "compile"}
