@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+LONG = 30.0  # seconds after which no further program is begun
 
 
 def examine(start: int, count: int) -> int:
@@ -24,6 +25,8 @@ def examine(start: int, count: int) -> int:
 
     began, replayed, bad = time.time(), 0, 0
     for seed in range(start, start + count):
+        if time.time() - began > LONG:  # some programs are slow, and so are some machines
+            break
         print(seed, flush=True)
         try:
             program = program_of(seed)
@@ -49,7 +52,7 @@ def search(start: int, count: int) -> tuple[list[str], int]:
     seed, end, said, crashes = start, start + count, [], 0
     while seed < end:
         command = [sys.executable, "-W", "ignore", __file__, str(seed), str(end - seed)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
         lines = done.stdout.splitlines()
         said += [line for line in lines if line.startswith("#")]
         if done.returncode >= 0:
