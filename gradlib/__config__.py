@@ -7,7 +7,7 @@ import platform
 
 import numpy as np
 
-from .devices.numpy import compiled, mkl
+from .devices.numpy import compiled, mkl, overlays
 from .tape.settings import get_num_interop_threads, get_num_threads
 from .version import __version__
 
@@ -24,9 +24,7 @@ def show() -> str:
     blas = np.show_config(mode="dicts") or {}
     name = blas.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
     found = mkl.report()
-    own = (
-        "numba: gelu, layer_norm, softmax and cross_entropy of float32" if compiled.wanted() else ""
-    )
+    own = compiled.report(overlays)
     return (
         f"gradlib {__version__} with:\n"
         f"  - Python {platform.python_version()}\n"

@@ -39,7 +39,7 @@ class Used(Exception):
 
 _EFFECTS = {  # instruction -> (values that it takes, values that it gives)
     "LOAD_CONST": (0, 1), "LOAD_DEREF": (0, 1), "LOAD_CLOSURE": (0, 1), "PUSH_NULL": (0, 1), "LOAD_NAME": (0, 1),
-    "LOAD_SMALL_INT": (0, 1), "LOAD_CLASSDEREF": (0, 1), "LOAD_ASSERTION_ERROR": (0, 1), "GET_LEN": (1, 2),
+    "LOAD_CLASSDEREF": (0, 1), "LOAD_ASSERTION_ERROR": (0, 1), "GET_LEN": (1, 2),
     "BINARY_OP": (2, 1), "COMPARE_OP": (2, 1), "IS_OP": (2, 1), "CONTAINS_OP": (2, 1), "BINARY_SUBSCR": (2, 1),
     "BINARY_SLICE": (3, 1), "STORE_SUBSCR": (3, 0), "STORE_SLICE": (4, 0), "DELETE_SUBSCR": (2, 0),
     "STORE_ATTR": (2, 0), "DELETE_ATTR": (1, 0), "UNARY_NEGATIVE": (1, 1), "UNARY_NOT": (1, 1),
@@ -59,7 +59,7 @@ _WITHIN = {
 _PLAIN = (
     frozenset(
         "MAKE_FUNCTION SET_FUNCTION_ATTRIBUTE CALL_FUNCTION_EX UNPACK_SEQUENCE UNPACK_EX SET_ADD SET_UPDATE MAP_ADD "
-        "FOR_ITER END_FOR POP_ITER BUILD_SET BUILD_STRING JUMP_IF_TRUE_OR_POP JUMP_IF_FALSE_OR_POP "
+        "FOR_ITER END_FOR BUILD_SET BUILD_STRING JUMP_IF_TRUE_OR_POP JUMP_IF_FALSE_OR_POP "
         "LOAD_BUILD_CLASS".split()
     )
     | _WITHIN.keys()
@@ -227,9 +227,9 @@ def _next(
     def take(count: int) -> list:
         return [pop() for _ in range(count)][::-1]
 
-    if name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"):
+    if name in ("LOAD_FAST", "LOAD_FAST_CHECK"):
         stack.append(names.get(i.argval))
-    elif name in ("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"):
+    elif name == "LOAD_FAST_LOAD_FAST":
         stack += [names.get(v) for v in i.argval]
     elif name == "LOAD_FAST_AND_CLEAR":
         stack.append(names.pop(i.argval, None))

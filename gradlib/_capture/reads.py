@@ -31,6 +31,10 @@ _METHODS = [Interop._number, *[f for f, _ in _KINDS.values()]]
 _INSIDE = {running(f).__code__ for f in _METHODS}  # of one read
 _COPIED = Interop.__complex__, Interop.__index__  # what the builtin gives is not what they give
 _NOWHERE = Value("nowhere")
+# what sees the variables of a function without being told of them: names of builtins, and of attributes
+_SEES = frozenset("breakpoint builtins __builtins__ eval exec locals vars".split())
+_FRAMES = frozenset("f_locals _getframe".split())
+_SEEING = [breakpoint, eval, exec, locals, sys._getframe, vars]
 
 
 class Missed(BaseException):
@@ -111,6 +115,8 @@ class Reads(Writer):
         """
         if frame is None or method is None or method in _COPIED or not self._calls(frame, builtin):
             return None
+        if self._sees_variables():
+            return None
         value = IT
         while True:
             if _catches(frame.f_code):
@@ -155,6 +161,12 @@ class Reads(Writer):
                 return True
         return any(["item" in d for d in self.reached.dicts()])
 
+    def _sees_variables(self) -> bool:
+        """Whether code that may run can look into a function's variables, where the bytecode does not show it."""
+        if any([f is s for f in self.reached.values() for s in _SEEING]):
+            return True  # by another name
+        return any([_sees(code) for code in self.reached.codes.values()])
+
     def placed(self, result: Any) -> Any:
         """What the step returned, with each number that was read replaced by its `Read`; refuses if it is not there."""
         for read in self.reads:
@@ -163,6 +175,19 @@ class Reads(Writer):
             except LookupError:
                 self.refuse("a value is read, and is not found in what the step returns", False)
         return result
+
+
+def _sees(code: Any) -> bool:
+    return any(
+        [
+            i.argval.__class__ is str
+            and (
+                i.argval in _FRAMES
+                or (i.argval in _SEES and "ATTR" not in i.opname and "METHOD" not in i.opname)
+            )
+            for i in dis.get_instructions(code)
+        ]
+    )
 
 
 def _stores_item(code: Any) -> bool:

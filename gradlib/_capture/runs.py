@@ -42,10 +42,7 @@ class Layout(NamedTuple):
 
 
 class Run:
-    """Lines that are to become one.
-
-    Operands are `_Operand`s; `operands[name]` is that of a variable.
-    """
+    """Lines that are to become one."""
 
     def __init__(self, fusion: Any):
         self.fusion = fusion

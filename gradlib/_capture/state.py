@@ -125,6 +125,10 @@ class State:
         self._named = [d for d in self._dicts if id(d) not in self._fixed]
         self._keys = list(chain.from_iterable(self._named))
 
+    def values(self) -> list[Any]:
+        """What was found, and functions of C that are kept somewhere."""
+        return [*self._values, *self.functions]
+
     def dicts(self) -> list[Any]:
         """The dicts that were found, and those of classes and objects."""
         return [*self._dicts, *self._empty]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import itertools
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -542,3 +544,37 @@ def test_nan_and_signed_zeros_are_values_of_their_own():
     for value in (0.0, -0.0, math.nan, -math.nan) * 5:
         x = torch.tensor(value)
         assert step(x) == plain(x)
+
+
+LOOKS = {
+    "locals": "locals()['v']",
+    "vars": "vars()['v']",
+    "eval": "eval('v')",
+    "another name": "seen('v')",
+    "a copy": "{**locals()}['v']",
+    "an attribute": "builtins.eval('v')",
+    "a frame": "sys._getframe().f_locals['v']",
+    "a frame by its name": "getattr(sys, '_getframe')().f_locals['v']",
+    "a function": "above()",
+    "a variable": "v",
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_number_that_is_found_among_the_variables_is_used(name):
+    """The same one while the step is recorded, and then another."""
+    text = f"""
+def above():
+    return sys._getframe(1).f_locals['v']
+
+def step(x):
+    v = x.sum().item()
+    return v, x * {LOOKS[name]}
+"""
+    space: dict = {"sys": sys, "builtins": builtins, "seen": eval}
+    exec(compile(text, "<program>", "exec"), space)
+    step = torch.capture(space["step"])
+    for k in (0, 0, 0, 0, 1, 0, 2):
+        x = torch.arange(3.0) + k
+        total, product = step(x)
+        assert total == x.sum().item() and torch.equal(product, x * x.sum())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import parallel
+from .mkl import dense
 
 PIECE = 1 << 16  # elements: temporaries of this size stay in the second-level cache
 
@@ -30,6 +31,20 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
 
     parallel.each(spans(n), n, piece)
     return out
+
+
+def flat_alike(x: Any, *others: Any) -> tuple[Any, list]:
+    """A new array laid out as `x`; and `x`, others of its shape and dtype, and the new one, flat and without gaps."""
+    x = dense(x)
+    out = np.empty_like(x)
+    flat = [x.ravel("K")]
+    for o in others:
+        if o.strides != x.strides:
+            alike = np.empty_like(x)
+            alike[...] = o
+            o = alike
+        flat.append(o.ravel("K"))
+    return out, [*flat, out.ravel("K")]
 
 
 def spans(n: int, step: int = PIECE) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import numpy as np
 from ...operators.elementwise.gelu import NORMAL, ROOT_HALF
 from ...operators.kinds import is_half
 from . import forward, mkl
-from .blocks import PIECE
+from .blocks import flat_alike, spans
 
 LEAST = -87.0  # MKL takes long for smaller arguments of exp, whose results are small numbers or 0
 
@@ -24,17 +24,8 @@ def _pieces(x: Any, *others: Any) -> Any:
 
     They are flat and without gaps, and what is made of them stays in the cache.
     """
-    x = mkl.dense(x)
-    out = np.empty_like(x)
-    flat = [x.ravel("K")]
-    for o in others:
-        if o.strides != x.strides:
-            alike = np.empty_like(x)
-            alike[...] = o
-            o = alike
-        flat.append(o.ravel("K"))
-    flat.append(out.ravel("K"))
-    return out, ([a[i : i + PIECE] for a in flat] for i in range(0, x.size, PIECE))
+    out, flat = flat_alike(x, *others)
+    return out, ([a[i:j] for a in flat] for i, j in spans(x.size))
 
 
 def _whole(name: str) -> Any:

@@ -55,3 +55,12 @@ def load() -> None:
     """Import every module, which registers its overlays."""
     for name in MODULES:
         import_module(f"{__name__}.{name}")
+
+
+def report(overlays: Any) -> str:
+    """Which of the ops with an overlay are compiled, in one line; "" where nothing is."""
+    if not wanted():
+        return ""
+    overlays.names()  # which imports them
+    names = sorted([n for n, f in overlays.forwards.items() if f.__module__.startswith(__name__)])
+    return f"numba {numba().__version__}: {', '.join(names)}"

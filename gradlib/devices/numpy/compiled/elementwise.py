@@ -7,8 +7,7 @@ import numpy as np
 from ....operators.elementwise.gelu import _GELU_F4, NORMAL
 from ....operators.kinds import F4
 from .. import before, parallel
-from ..blocks import spans
-from ..mkl import dense
+from ..blocks import flat_alike, spans
 from . import FEW, jit
 
 f4, i4 = np.float32, np.int32
@@ -83,16 +82,7 @@ def _gelu_grad(x, g, out):
 
 def _pieces(kernel, x, *others):
     """The result of an elementwise kernel, laid out as `x`."""
-    x = dense(x)
-    out = np.empty_like(x)
-    flat = [x.ravel("K")]
-    for o in others:
-        if o.strides != x.strides:
-            alike = np.empty_like(x)
-            alike[...] = o
-            o = alike
-        flat.append(o.ravel("K"))
-    flat.append(out.ravel("K"))
+    out, flat = flat_alike(x, *others)
     parallel.each(spans(out.size), out.size, lambda i, j: kernel(*[a[i:j] for a in flat]))
     return out
 

@@ -158,20 +158,25 @@ def _softmax(x, top, out):
 
 
 @jit("reassoc")
-def _log_softmax(x, top, out):
+def _log_sums_of(x, top, logs):
+    """The logarithms of the sums of exponentials over the maximum of each row."""
     rows, n = x.shape
     for i in range(rows):
         m, total = top[i], f4(0)
         for j in range(n):
             total += exp(x[i, j] - m)
-        _below(x, i, m, f4(math.log(total)), out)
+        logs[i] = f4(math.log(total))
 
 
 @jit()
-def _below(x, i, m, total, out):
-    """In this order, since the difference of large scores is exact."""
-    for j in range(x.shape[1]):
-        out[i, j] = (x[i, j] - m) - total
+def _log_softmax(x, top, out):
+    rows, n = x.shape
+    logs = np.empty(rows, f4)
+    _log_sums_of(x, top, logs)
+    for i in range(rows):
+        m, total = top[i], logs[i]
+        for j in range(n):  # in this order, since the difference of large scores is exact
+            out[i, j] = (x[i, j] - m) - total
 
 
 @jit("reassoc")
@@ -237,16 +242,6 @@ _backward("log_softmax_grad", _log_softmax_grad)
 
 
 # -- cross-entropy -----------------------------------------------------------------------------------------------------
-
-
-@jit("reassoc")
-def _log_sums_of(x, top, logs):
-    rows, n = x.shape
-    for i in range(rows):
-        m, total = top[i], f4(0)
-        for j in range(n):
-            total += exp(x[i, j] - m)
-        logs[i] = f4(math.log(total))
 
 
 @jit()
