@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..op import formulas, overlays, spreading
+from ..op.inplace import CopySlices
 from ..op.signature import parameters
-from ..tape import modes
+from ..tape import modes, views
 from ..tape.attributes import raw_attributes
 from ..tape.dtypes import HALVES
 from ..tape.engine import GraphTask, schedule
@@ -153,10 +154,12 @@ class Backward(Functions):
     def _check_node(self, node: Any) -> None:
         if self.is_function(node):
             return
+        if node.__class__ is CopySlices and node.extra is None:
+            node = node.fn
         op = node.op
         if op is None or node.__class__ is not op.node_class:
             raise Unwritable(
-                f"{node.name()} is no ordinary op (a write to a view, a custom Function)"
+                f"{node.name()} is no ordinary op (a write to a view by a custom Function, say)"
             )
         if node.extra is not None:
             raise Unwritable(f"{node.name()} has hooks, a retained gradient or metadata")
@@ -174,9 +177,8 @@ class Backward(Functions):
         for name in op.saved_results:
             kept = getattr(node, f"k_{name}")
             storage = kept[0] if type(kept) is tuple else kept
-            fine = type(kept) is not tuple or isinstance(kept[1], int)
             value = getattr(node, f"s_{name}")
-            if not fine or getattr(node, f"v_{name}") != storage.version:
+            if getattr(node, f"v_{name}") != storage.version:
                 raise Unwritable(f"what {node.name()} saved was changed, freed or packed")
             if self.name_of(value) is None:
                 raise Unwritable(f"{node.name()} saved a result of unknown origin")
@@ -229,6 +231,8 @@ class Backward(Functions):
             own = self.is_function(node)
             if own or grad is not None:
                 gradients = self.run_function if own else self._gradients
+                if node.__class__ is CopySlices:
+                    gradients = self._of_part
                 for i, pair in gradients(node, grad):
                     target, nr = node.edges()[i]
                     self._deliver(inbox, target, nr, pair)
@@ -312,6 +316,25 @@ class Backward(Functions):
             line = self.draft.lines[k]
             self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
         return found
+
+    def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
+        """Of a write to a view: the gradient of its part by its own node, put back into that part."""
+        copy = node.base_layout.raw_copy
+        whole, w, p, g = copy(grad[0]), *[self.draft.fresh() for _ in range(3)]
+        self.emit(f"{w} = {self.draft.constant(copy)}({grad[1]})", (w,), (grad[1],))
+        (part, flips), view = views.replay_raw(whole, node.replay), views.replay_raw
+        if flips:
+            raise Unwritable(f"{node.name()} writes to a conjugate or negative view")
+        text = f"{self.draft.constant(view)}({w}, {self.draft.constant(node.replay)})[0]"
+        self.emit(f"{p} = {text}", (p,), (w,))
+        given = part.copy()
+        self.emit(f"{g} = {p}.copy()", (g,), (p,), made=made(given))
+        found = dict(self._gradients(node.fn, (given, self._name(given, g))))
+        own, o = found.pop(0, (0, "0"))
+        part[...] = own
+        effect = f"{p}[...] = {o}"
+        self.emit(effect, (), (p, o) if o[0] == "t" else (p,), "", True, undone=True)
+        return [(0, (whole, self._name(whole, w))), *found.items()]
 
     def _joint(self, node: Any, grad: Any, function: Any, wants: tuple, others: tuple) -> Any:
         edges = node.edges()

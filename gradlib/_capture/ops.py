@@ -40,11 +40,11 @@ class Ops(Writer, Interposer):
 
     # -- ops ---------------------------------------------------------------------------------------------------------
 
-    def _unusual(self, op: Any, args: tuple, attrs: tuple) -> str | None:
+    def _unusual(self, op: Any, args: tuple, attrs: tuple, writes: bool = False) -> str | None:
         bits = state.bits & ~(OBSERVE | PROFILE | NO_GRAD)
         if bits or op.flips or shared.batches or shared.subclasses is not None:
             return "a mode is on that plans do not know (autocast, vmap, forward mode, saved-tensor hooks, ...)"
-        if _takes_by_value(op, args, attrs):
+        if not writes and _takes_by_value(op, args, attrs):  # a write has the shape of its tensor
             return "the shape of its result depends on values"
         return None
 
@@ -276,7 +276,7 @@ class Ops(Writer, Interposer):
             self.watch.start()
 
     def _call_inplace(self, op: Any, tensor: Any, others: tuple, attrs: tuple, proceed: Any) -> Any:
-        if (why := self._unusual(op, (tensor, *others), attrs)) is not None:
+        if (why := self._unusual(op, (tensor, *others), attrs, True)) is not None:
             self.refuse(f"{op.public}_: {why}")
             return proceed()
         if repeats_itself(tensor._array):
@@ -300,8 +300,13 @@ class Ops(Writer, Interposer):
             return proceed()
         arrays, names, _, texts, ins = written
         given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
-        inplace(op, tensor, given, attrs)
+        self.depth += 1
+        try:
+            inplace(op, tensor, given, attrs)
+        finally:
+            self.depth -= 1
         xp, target = kernels_of(tensor._array), names[0]
+        self._note_old(op, tensor, target)
         here = self.is_made_here(tensor._array)
         if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
             call = self.draft.constant(getattr(xp, op.ufunc))
@@ -328,6 +333,29 @@ class Ops(Writer, Interposer):
         self.writes.append(tensor)
         self._count_write(tensor)
         return tensor
+
+    def _note_old(self, op: Any, tensor: Any, target: str) -> None:
+        """Name the copy of the old value that the node of an op in place has saved for its formula."""
+        first, node = op.tensors[0], tensor._fn
+        if node is None and tensor._view is not None:  # of a write to a view
+            node = getattr(tensor._view.base._fn, "fn", None)
+        if first not in op.saved_tensors or node is None or node.op is not op:
+            return
+        old = getattr(node, f"s_{first}")
+        if not isinstance(old, Tensor) or self.name_of(old._array) is not None:
+            return
+        array = old._array
+        if array.base is None and array.strides == tensor._array.copy("K").strides:
+            copy = self.draft.fresh()
+            self.emit(
+                f"{copy} = {target}.copy('K')",
+                (copy,),
+                (target,),
+                f"{op.public}_",
+                made=made(array),
+            )
+            self._name(array, copy)
+            self.seen.setdefault(id(old), (old, version_of(old), len(self.writes)))
 
     def _count_write(self, tensor: Any) -> None:
         """A write to memory from before raises version counters."""

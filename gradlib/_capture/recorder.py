@@ -114,7 +114,7 @@ class Recorder(Ops, Backward, Reads):
                     break
                 found: Any = (self.draft.constant(a), ())
             elif isinstance(a, (ndarray, np.generic)):
-                name = self.name_of(a)
+                name = self._name_of_any(a)
                 found = None if name is None else (name, (name,))
             else:
                 found = (self.draft.constant(a), ())
@@ -135,7 +135,18 @@ class Recorder(Ops, Backward, Reads):
                   function.__name__, True, undone=not any([isinstance(a, Tensor) for a in args]))  # fmt: skip
         if result is not None:
             self._name(result, out)
+            self.drawn.add(out)
         return result
+
+    def _name_of_any(self, array: Any) -> str | None:
+        """The variable of an array used outside of ops, perhaps of a tensor from before or made of numbers."""
+        name = self.name_of(array)
+        if name is None and (owner := self._detached_from(array)) is not None:
+            name = self.root(owner)
+        if name is None and array.__class__ is ndarray:
+            made = next((t for t in self.created_here.values() if t._array is array), None)
+            name = None if made is None else self._constant_tensor(made)
+        return name
 
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""
@@ -213,6 +224,8 @@ class Recorder(Ops, Backward, Reads):
         if not self.depth and not self.off:
             self.created_here[id(tensor)] = tensor
             self.kept.append(tensor)
+            if tensor._ver is not INFERENCE:  # of which no plan is made
+                self.seen.setdefault(id(tensor), (tensor, version_of(tensor), len(self.writes)))
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
@@ -290,6 +303,8 @@ class Recorder(Ops, Backward, Reads):
 
     def _returned(self, t: Any) -> str | None:
         name = self.name_of(t._array)
+        if name is not None and not self._noticed(t, name):
+            return None
         if name is None and (name := self._constant_tensor(t)) is None:
             self.refuse(
                 "the step returns a tensor that came about in a way that is not recorded", False

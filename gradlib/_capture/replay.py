@@ -10,6 +10,7 @@ from typing import Any
 from numpy import may_share_memory
 
 from ..op.interpret import kernel_error
+from ..operators.index.keys import index_error
 from ..tape import pytree
 from ..tape.attributes import raw_attributes
 from ..tape.modes import state
@@ -161,6 +162,7 @@ class Plan:
         line = self.draft.lines[numbers[trace.tb_lineno - 1]]
         if not line.effect:
             exc = kernel_error(exc, _Named(line.what), (), ())
+            exc = index_error(exc) if isinstance(exc, (IndexError, ValueError)) else exc
         exc.add_note(f"in {line.what or 'a captured step'}, recorded at {describe(line.site)}")
         return exc
 

@@ -56,6 +56,7 @@ class Writer:
         self.hidden: dict[tuple[int, str], str] = {}  # (node, name) -> variable
         self.roots: dict[int, tuple[str, Any]] = {}  # id of a tensor from before -> its variable
         self.loaded: set[str] = set()
+        self.drawn: set[str] = set()  # variables that functions gave which are no ops
         self.created_here: dict[int, Any] = {}
         self.released: set[int] = set()  # nodes whose graph backward has used up
         self.leaves: dict[int, Any] = {}
@@ -201,7 +202,20 @@ class Writer:
             name = self._gradient(t) or self._constant_tensor(t)
         if name is None:
             self.refuse("a tensor is used that came about in a way that is not recorded")
+        elif not self._noticed(t, name):
+            return None
         return name
+
+    def _noticed(self, t: Any, name: str) -> bool:
+        """See to it that all changes of a tensor that no op gave are written down; False if there is one already."""
+        if name not in self.drawn or id(t) in self.seen:
+            return True
+        if t._ver is INFERENCE or version_of(t):
+            self.refuse("a tensor that the step made is changed in a way that is not recorded")
+            return False
+        self.kept.append(t)
+        self.seen[id(t)] = t, 0, len(self.writes)
+        return True
 
     def _detached_from(self, array: Any) -> Any:
         """The tensor that was there before and has this array: of ``w.detach()``, w."""

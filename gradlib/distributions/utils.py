@@ -14,6 +14,7 @@ from ..operators.elementwise.activation import softplus
 from ..tape import dtypes
 from ..tape.device import beside
 from ..tape.lazy import raw_values
+from ..tape.modes import is_captured
 from ..tape.tensor import Size, Tensor
 
 __all__ = [
@@ -227,6 +228,8 @@ def _all_true(valid: Tensor) -> bool:
     array = raw_values(all_entries(valid))
     if all_entries(valid).is_meta:  # no values: nothing to refuse
         return True
+    if is_captured():
+        return bool(valid.all())  # a plan is for what is found here
     with beside(array):
         return bool(array.all())
 

@@ -13,7 +13,7 @@ from .arrays import to_host as to_host
 from .device import copied
 from .geometry import NO_STORAGE
 from .lazy import CONJ, bits_of, refuse_bits
-from .modes import NO_GRAD, PROFILE, shared, state
+from .modes import NO_GRAD, PROFILE, is_captured, shared, state
 
 DLDeviceType = enum.IntEnum(
     "DLDeviceType",
@@ -40,6 +40,8 @@ def host_reads(name: str, tensor: Any) -> None:
 
 def values_of(tensor: Any) -> Any:
     """``tensor.tolist()`` for code of the library."""
+    if is_captured() and tensor._array.__class__ is ndarray and not tensor._array.ndim:
+        return tensor.item()  # a plan is for what is found here
     array = to_host(tensor._array)  # of a lazy tensor, too, the values
     return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 

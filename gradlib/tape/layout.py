@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .device import beside
+from .modes import is_captured, unrecorded
 from .switches import switches
 
 
@@ -216,6 +217,19 @@ def settled(array: Any) -> Any:
     with beside(array):
         array[...] = True if kind == "b" else np.iinfo(array.dtype).max if kind in "iu" else np.nan
     return array
+
+
+def unwritten(array: Any) -> Any:
+    """`settled`, for memory that was just taken; a plan takes some of the same layout each time."""
+    if not (is_captured() and array.__class__ is np.ndarray):
+        return settled(array)
+    return unrecorded(_memory, array.shape, array.strides, array.dtype)
+
+
+def _memory(shape: tuple, strides: tuple, dtype: Any) -> Any:
+    order = sorted(range(len(shape)), key=lambda i: -strides[i])
+    back = [order.index(i) for i in range(len(order))]
+    return settled(np.empty([shape[i] for i in order], dtype).transpose(back))
 
 
 def with_strides_of(xp: Any, array: Any, like: Any) -> Any:

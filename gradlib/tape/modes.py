@@ -130,6 +130,18 @@ def has_flag(flag: int) -> bool:
     return bool(state.bits & flag)
 
 
+def is_captured() -> bool:
+    """Whether what this thread does is written down as a plan, see `gradlib.capture`."""
+    return bool(shared.active) and state.capture is not None
+
+
+def made_of_numbers(tensor: Any) -> Any:
+    """`tensor`, which no op made, and whose values depend on no tensor: a plan makes it again."""
+    if is_captured():
+        state.capture.created(tensor)
+    return tensor
+
+
 def unrecorded(function: Any, *args: Any) -> Any:
     """``function(*args)``, which works on raw arrays, or draws numbers, outside of ops: a plan calls it again."""
     if shared.active and state.capture is not None:

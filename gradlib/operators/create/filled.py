@@ -18,12 +18,12 @@ from ...tape.layout import (
     check_layout_name,
     empty_in,
     preserve_format,
-    settled,
     strided,
+    unwritten,
     with_strides_of,
 )
 from ...tape.lazy import is_lazy
-from ...tape.modes import shared
+from ...tape.modes import made_of_numbers, shared
 from ...tape.sparse import (
     BLOCKED,
     COO,
@@ -81,7 +81,7 @@ def _filled(kind: str):
         except (MemoryError, ValueError) as exc:
             raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
         if kind == "empty":
-            settled(array)
+            array = unwritten(array)
         return finish(pinned_copy(array) if pin_memory else array, requires_grad, out)
 
     factory.__name__ = factory.__qualname__ = kind
@@ -169,7 +169,7 @@ Raises:
         except (MemoryError, ValueError) as exc:
             raise (errors.allocation(exc, shape, d.itemsize) or exc) from None
         if kind == "empty":
-            settled(array)
+            array = unwritten(array)
         made = finish(array, requires_grad)
         return of_batch(made, self) if shared.batches else made
 
@@ -202,20 +202,21 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
     if is_sparse(input):
         return _like_sparse(kind, input, dtype, device, requires_grad)
     xp, d, target = place(dtype, device, input)
+    made = "empty" if kind == "memory" else kind
     source = stored(input._array) if is_lazy(input) else input._array
     if memory_format is not None and memory_format != preserve_format:
         array = empty_in(xp, source.shape, d, memory_format)
-        if kind != "empty":
+        if kind in ("zeros", "ones"):
             array[...] = kind == "ones"
     elif target.type == input.device.type and 0 not in source.strides and not is_logical(input):
-        array = getattr(xp, kind + "_like")(source, d)
+        array = getattr(xp, made + "_like")(source, d)
         if 1 in source.shape:
             array = with_strides_of(xp, array, source)
     else:
-        array = getattr(xp, kind)(source.shape, d)
+        array = getattr(xp, made)(source.shape, d)
     if kind == "empty":
-        settled(array)
-    return finish(array, requires_grad)
+        array = unwritten(array)
+    return finish(array, requires_grad)  # of "memory" something is made at once
 
 
 def _sparse(kind: str, shape: tuple, layout, dtype, device, requires_grad: bool) -> Tensor:
@@ -359,7 +360,7 @@ def full_like(
         check_layout(layout)
     if asked(input):
         return shared.subclasses.made(full_like, input, fill_value, dtype=dtype, device=device)
-    out = _like("empty", input, dtype, device, False, memory_format)
+    out = _like("memory", input, dtype, device, False, memory_format)
     number: Any = _fill_number("full_like", fill_value)
     if out._array.__class__ is np.ndarray:
         number = (single_number if out._array.size == 1 else plain_number)(number, out.dtype)
@@ -448,7 +449,7 @@ def scalar_tensor(
 
 def scalar_tensor_like(value) -> Tensor:
     """A Python number as the 0-dim tensor it stands for."""
-    return Tensor._make(np.asarray(value, dtypes.of_scalar(value).np))
+    return made_of_numbers(Tensor._make(np.asarray(value, dtypes.of_scalar(value).np)))
 
 
 handed.over(constant_zeros, scalar_tensor_like)

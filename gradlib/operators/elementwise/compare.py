@@ -16,6 +16,7 @@ from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.lazy import raw_values
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..create.base import wrap_like
 from ..kinds import missing, unsupported
@@ -340,15 +341,18 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         if not value >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     a, b = input._array, other._array
-    xp = backend_of(a)
     errors.check_broadcast(a.shape, b.shape)
     a, b = raw_values(input), raw_values(other)
     with beside(a):
-        if a.dtype.kind in "iub":
-            wide = dtypes.get_default_dtype().np
-            a, b = a.astype(wide), b.astype(wide)
-        close = xp.isclose(xp.wide(a), xp.wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
-    return wrap_like(close)
+        return wrap_like(unrecorded(_isclose, a, b, rtol, atol, equal_nan))
+
+
+def _isclose(a, b, rtol: float, atol: float, equal_nan: bool):
+    xp = backend_of(a)
+    if a.dtype.kind in "iub":
+        wide = dtypes.get_default_dtype().np
+        a, b = a.astype(wide), b.astype(wide)
+    return xp.isclose(xp.wide(a), xp.wide(b), rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 @function("allclose", method=True)

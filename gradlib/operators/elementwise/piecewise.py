@@ -16,7 +16,7 @@ from ...tape.arrays import backend_of
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..kinds import check_kind, floating, unsupported
-from ..random.draw import draw_for
+from ..random.draw import draw_new
 from ..random.uniform_normal import draw_uniform
 from .activation import activation, run
 
@@ -470,9 +470,7 @@ def _slope(like, lower: float, upper: float) -> Tensor:
     """Random slopes for the elements of `like`."""
 
     x = like._array
-    slope = draw_for(
-        None, like.device, lambda rng: draw_uniform(rng, x.shape, x.dtype, lower, upper)
-    )
+    slope = draw_new(None, like.device, draw_uniform, x.shape, x.dtype, lower, upper)
     return Tensor._make(backend_of(x).asarray(slope))
 
 

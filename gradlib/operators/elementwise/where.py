@@ -14,6 +14,7 @@ from ...op.interpret import common_dtype
 from ...op.plain_numbers import is_number, single_number
 from ...tape import dtypes
 from ...tape.layout import in_order
+from ...tape.modes import made_of_numbers
 from ...tape.tensor import Tensor
 
 
@@ -64,7 +65,7 @@ def _beside(value, other):
     plain = value.__class__ is float or value.__class__ is int
     if plain and array.__class__ is np.ndarray and array.dtype in dtypes.NP_FLOATING:
         kind = dtypes.BY_NP[array.dtype]
-        return Tensor._make(np.asarray(single_number(value, kind), array.dtype))
+        return made_of_numbers(Tensor._make(np.asarray(single_number(value, kind), array.dtype)))
     if array is None or not is_number(value):
         return value
     return single_number(value, common_dtype((value, other)))

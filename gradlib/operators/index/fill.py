@@ -19,6 +19,7 @@ from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.dtypes import FLOAT8
 from ...tape.float8 import narrowed
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import same_dtype, warn_of_lost_part
 from ..shape.expand import broadcast_tensors
@@ -440,13 +441,18 @@ def _check_scatter(x: Tensor, mask: Tensor, source: Tensor) -> None:
             + mask.dtype.scalar_type
         )
     wide = np.broadcast_shapes(x._array.shape, mask._array.shape)
-    mask_size = mask._array.size or 1
+    repeats, have = math.prod(wide) // (mask._array.size or 1), source._array.size
     if is_logical(mask):
-        ones = int(all_entries(mask.sum()).max())
+        _refuse_few(int(all_entries(mask.sum()).max()), repeats, have)
     else:
         with beside(mask._array):
-            ones = int(mask._array.sum())
-    if ones * (int(np.prod(wide)) // mask_size) > source._array.size:
+            unrecorded(_refuse_few, mask._array, repeats, have)
+
+
+def _refuse_few(mask, repeats: int, have: int) -> None:
+    """RuntimeError if a raw mask, or a number of ones, takes more elements than there are."""
+    ones = mask if mask.__class__ is int else int(mask.sum())
+    if ones * repeats > have:
         raise RuntimeError("Number of elements of source < number of ones in mask")
 
 

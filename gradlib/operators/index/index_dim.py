@@ -10,12 +10,12 @@ from ...op.plain_numbers import check_fits, plain_number
 from ...op.writing import InPlace, on_copy
 from ...tape import dtypes, errors
 from ...tape.lazy import raw_values
-from ...tape.modes import AUTOCAST, state
+from ...tape.modes import AUTOCAST, state, unrecorded
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import same_dtype, unsupported
 from ..shape.expand import expand_to
 from ..shape.slicing import ALL
-from .scatter import outside, outside_either_way, scatter_reduce
+from .scatter import outside, outside_either_way, refuse_outside, scatter_reduce
 
 ndarray = np.ndarray
 
@@ -75,10 +75,8 @@ def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    found = outside(array, n)
-    if found is not None:
-        text = wrong.format(index=found, dim=dim, n=n)
-        raise (RuntimeError if name == "index_add" else IndexError)(text)
+    kind = RuntimeError if name == "index_add" else IndexError
+    unrecorded(refuse_outside, outside, array, n, kind, wrong.format(index="{index}", dim=dim, n=n))
     return dim
 
 
@@ -314,9 +312,8 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    wrong = outside_either_way(raw_values(index), n)
-    if wrong is not None:
-        raise IndexError(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
+    text = f"index {{index}} is out of bounds for dimension {dim} with size {n}"
+    unrecorded(refuse_outside, outside_either_way, raw_values(index), n, IndexError, text)
     if not isinstance(value, Tensor):
         if isinstance(value, complex) and x.dtype.category < dtypes.COMPLEX:
             raise RuntimeError(_COMPLEX_FILL)

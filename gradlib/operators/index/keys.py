@@ -21,7 +21,7 @@ from ...tape.device import beside, copied
 from ...tape.errors import type_name
 from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
-from ...tape.modes import NO_GRAD, state, unrecorded
+from ...tape.modes import NO_GRAD, made_of_numbers, state, unrecorded
 from ...tape.tensor import Tensor
 from ..create.data import infer, to_array
 from ..shape.dims import unsqueeze_op
@@ -72,7 +72,9 @@ def _item(item, like: Tensor) -> Any:
             array = unrecorded(copied, array)  # backward must not see later changes of the index
         return array
     if isinstance(item, (list, tuple, range, ndarray)):
-        return _item(Tensor._make(_index_array(item)), like)
+        index = Tensor._make(_index_array(item))
+        plain = item.__class__ is range or all([i.__class__ is int for i in item])
+        return _item(made_of_numbers(index) if plain else index, like)
     if isinstance(item, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
     try:

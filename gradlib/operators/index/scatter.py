@@ -17,6 +17,7 @@ from ...op.writing import InPlace, on_copy
 from ...tape import errors
 from ...tape.arrays import backend_of
 from ...tape.lazy import raw_values
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import refused, unsupported
 
@@ -76,9 +77,15 @@ def check_index(name: str, index: Tensor, n: int, dim: int, kind: type = Runtime
     array = raw_values(index)
     if array.dtype.kind != "i" or array.dtype.itemsize < 4:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    wrong = outside(array, n)
-    if wrong is not None:
-        raise kind(f"index {wrong} is out of bounds for dimension {dim} with size {n}")
+    text = f"index {{index}} is out of bounds for dimension {dim} with size {n}"
+    unrecorded(refuse_outside, outside, array, n, kind, text)
+
+
+def refuse_outside(find, array, n: int, kind: type, text: str) -> None:
+    """Raise ``kind(text)`` with the index that `find`, one of the next two, finds."""
+    found = find(array, n)
+    if found is not None:
+        raise kind(text.format(index=found))
 
 
 def outside(array, n: int):

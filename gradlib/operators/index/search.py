@@ -11,6 +11,7 @@ from ...op.plain_numbers import is_number
 from ...op.vmap import each_entry
 from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
+from ...tape.modes import made_of_numbers, unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import refuse
 from ..reduce.sort import I8
@@ -29,6 +30,11 @@ def _search(xp, rows, values, side: str):
     flat_rows, flat = rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1])
     found = [xp.searchsorted(r, v, side) for r, v in zip(flat_rows, flat)]
     return xp.stack(found).reshape(values.shape)
+
+
+def _places(rows, values, side: str, dtype):
+    xp = backend_of(rows)
+    return xp.asarray(_search(xp, xp.wide(rows), xp.wide(values), side)).astype(dtype)
 
 
 def _check_search(rows: Tensor, values: Tensor, scalar: bool, sorter, out, out_int32: bool) -> None:
@@ -82,7 +88,7 @@ def _values(name: str, input, like: Tensor) -> Tensor:
         raise TypeError(
             f"{name}() received an invalid combination of arguments - got (Tensor, {type(input).__name__})"
         )
-    return Tensor._make(backend_of(like._array).asarray(input))
+    return made_of_numbers(Tensor._make(backend_of(like._array).asarray(input)))
 
 
 @function("searchsorted")
@@ -125,11 +131,9 @@ def searchsorted(
     refuse("searchsorted_out_cpu", rows, "cb")
     if sorter is not None:
         rows = rows.gather(-1, sorter)
-    xp = backend_of(rows._array)
     way = "right" if right or side == "right" else "left"
-    found = _search(xp, xp.wide(rows._array), xp.wide(values._array), way)
-    result = Tensor._make(xp.asarray(found).astype(I4 if out_int32 else I8))
-    return write_out(out, result)
+    kind = I4 if out_int32 else I8
+    return write_out(out, Tensor._make(unrecorded(_places, rows._array, values._array, way, kind)))
 
 
 @function("bucketize")

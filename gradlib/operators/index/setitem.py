@@ -16,6 +16,7 @@ from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.errors import type_name
+from ...tape.modes import made_of_numbers
 from ...tape.tensor import Tensor
 from ..kinds import same_dtype
 from ..shape.expand import expand_to
@@ -115,7 +116,8 @@ def setitem(self, key, value):
         _copy_to(view, value)
         return
     if not tensor:
-        value = Tensor._make(backend_of(self._array).asarray(value, self._array.dtype))
+        array = backend_of(self._array).asarray(value, self._array.dtype)
+        value = made_of_numbers(Tensor._make(array))
     _put(view, indices, _without_ones(value, ()), False)
 
 

@@ -10,10 +10,11 @@ from ...op.declare import declare
 from ...op.expose import function, method, refuse_overlap, write_same
 from ...op.writing import InPlace, on_copy
 from ...tape.lazy import raw_values
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import same_dtype
 from .index_dim import ints
-from .scatter import outside_either_way
+from .scatter import outside_either_way, refuse_outside
 
 
 def _positive(index, n: int):
@@ -67,11 +68,8 @@ def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
         raise IndexError(
             f"{name}(): tried to {'take from' if name == 'take' else 'put elements into'} an empty tensor"
         )
-    wrong = outside_either_way(array, n)
-    if wrong is not None:
-        raise IndexError(
-            f"out of range: tried to access index {wrong} on a tensor of {n} elements."
-        )
+    text = f"out of range: tried to access index {{index}} on a tensor of {n} elements."
+    unrecorded(refuse_outside, outside_either_way, array, n, IndexError, text)
 
 
 @function("take", method=True)

@@ -18,6 +18,7 @@ from ...tape.device import beside_first
 from ...tape.errors import check_room
 from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
+from ...tape.modes import made_of_numbers, unrecorded
 from ...tape.sparse import COO, Pattern
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor, to_host
@@ -277,7 +278,7 @@ def embedding_renorm_(weight, indices, max_norm, norm_type):
 
 def _constant(like, array) -> Tensor:
     """A host array as a tensor where `like` is."""
-    return wrap_like(backend_of(raw(like)).asarray(array))
+    return made_of_numbers(wrap_like(backend_of(raw(like)).array(array)))
 
 
 def _bag_numbers(input, offsets, include_last_offset: bool):
@@ -476,16 +477,18 @@ def one_hot(tensor, num_classes=-1):
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return tensor.new_zeros(*tensor.shape, num_classes)
+    if num_classes == -1:  # a shape that depends on values
+        return wrap_like(_encoded(array, int(array.max()) + 1))
+    return wrap_like(unrecorded(_encoded, array, num_classes))
+
+
+def _encoded(array, num_classes: int):
     if array.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
-    top = int(array.max()) + 1
-    if num_classes == -1:
-        num_classes = top
-    elif num_classes < 1:
+    if num_classes < 1:
         raise RuntimeError("num_classes should be positive")
-    elif top > num_classes:
+    if array.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-
     xp = backend_of(array)
     check_room(xp, (*array.shape, num_classes), 8)
-    return wrap_like((array[..., None] == xp.arange(num_classes)).astype(np.int64))
+    return (array[..., None] == xp.arange(num_classes)).astype(np.int64)

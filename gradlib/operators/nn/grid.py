@@ -14,7 +14,7 @@ from ...op.expose import function
 from ...op.vmap import each_entry
 from ...tape.arrays import backend_of
 from ...tape.device import beside_first
-from ...tape.modes import AUTOCAST, state
+from ...tape.modes import AUTOCAST, state, unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import floating, raw, same_dtype
 
@@ -86,7 +86,7 @@ def _padded(x, size: int, padding: int, align_corners: bool):
     return x
 
 
-def _positions(corner: list, space: tuple):
+def _positions(space: tuple, *corner: np.ndarray):
     """Flat positions of integer coordinates (raw arrays, last axis of the image first); -1 outside the image."""
     inside, flat = True, 0
     for at, size in zip(corner, space, strict=True):
@@ -95,10 +95,13 @@ def _positions(corner: list, space: tuple):
     return np.where(inside, flat, -1)
 
 
-def _whole(x):
-    """Raw integer coordinates; what is not a number or far outside counts as outside."""
-    a = raw(x)
-    return np.where(np.isfinite(a) & (np.abs(a) < 2**31), a, -(2**31)).astype(np.int64)
+def _whole(x, more: int = 0):
+    """Raw integer coordinates, `more` farther on; what is not a number or far outside counts as outside."""
+    return unrecorded(_integers, raw(x), more)
+
+
+def _integers(a, more: int):
+    return np.where(np.isfinite(a) & (np.abs(a) < 2**31), a, -(2**31)).astype(np.int64) + more
 
 
 def _linear_taps(coordinates: list):
@@ -110,7 +113,7 @@ def _linear_taps(coordinates: list):
         for bit, part in zip(corner, parts, strict=True):
             factor = part if bit else 1 - part
             weight = factor if weight is None else weight * factor
-        yield [_whole(low) + bit for low, bit in zip(lows, corner, strict=True)], weight
+        yield [_whole(low, bit) for low, bit in zip(lows, corner, strict=True)], weight
 
 
 def _cubic_weights(t, a: float = -0.75) -> list:
@@ -259,7 +262,7 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     image = input.reshape(*input.shape[:2], math.prod(space))
     total: Any = None
     for corner, weight in taps:
-        part = take_pixels_op.call(image, _positions(corner, space))
+        part = take_pixels_op.call(image, unrecorded(_positions, space, *corner))
         if weight is not None:
             part = part * weight.unsqueeze(1)
         total = part if total is None else total + part

@@ -11,7 +11,7 @@ from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.interop import values_of
 from ...tape.lazy import raw_values
-from ...tape.modes import AUTOCAST, state
+from ...tape.modes import AUTOCAST, made_of_numbers, state
 from ...tape.tensor import Tensor
 from ..elementwise.activation import logsigmoid_op
 from ..elementwise.where import where
@@ -366,7 +366,7 @@ def multi_margin_loss(
         losses = losses * losses
     if weight is not None:
         losses = losses * weight[y].unsqueeze(1)
-    own = Tensor._make(backend_of(x._array).arange(classes)) == column
+    own = made_of_numbers(Tensor._make(backend_of(x._array).arange(classes))) == column
     losses = losses.masked_fill(own, 0).sum(1) / classes
     return losses[0] if alone and number == NONE else reduced(losses, number)
 

@@ -11,6 +11,7 @@ from ...op.vmap import all_entries
 from ...tape import dtypes
 from ...tape.device import beside
 from ...tape.lazy import raw_values
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import check_kind
 from .pool import pool_tuple
@@ -36,6 +37,13 @@ max_unpool_op = declare(
     self=lambda F, g, indices, shape: F.gather_plane(g, indices, len(shape)),
     jvp="linear",
 )  # fmt: skip
+
+
+def _check_places(where, shape: tuple) -> None:
+    if where.size and (where.min() < 0 or where.max() >= math.prod(shape)):
+        raise RuntimeError(
+            f"Found an invalid max index: {int(where.max())} (output volumes are of size {'x'.join(map(str, shape))}"
+        )
 
 
 def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_size):
@@ -79,11 +87,7 @@ def _max_unpool(n: int, input, indices, kernel_size, stride, padding, output_siz
                 )
     where = raw_values(all_entries(indices))
     with beside(where):
-        outside = where.size and (where.min() < 0 or where.max() >= math.prod(shape))
-    if outside:
-        raise RuntimeError(
-            f"Found an invalid max index: {int(where.max())} (output volumes are of size {'x'.join(map(str, shape))}"
-        )
+        unrecorded(_check_places, where, shape)
     if input._array.size:
         check_kind(input._array, f"max_unpool{max(n, 2)}d")
     return max_unpool_op.call(input, indices, shape)

@@ -12,7 +12,7 @@ from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor
 from ..create.filled import zeros_like
 from ..linalg.linear import linear_op
-from ..random.draw import as_array, draw_for
+from ..random.draw import as_array, draw_new
 from ..shape.pad import pad
 from .attention import scaled_dot_product_attention
 from .dropout import dropout
@@ -322,9 +322,11 @@ def bilinear(input1, input2, weight, bias=None):
 def _gumbel(like: Tensor) -> Tensor:
     """Gumbel noise of the shape and dtype of `like`."""
     shape, d = like._array.shape, like._array.dtype
-    return Tensor._make(
-        draw_for(None, like.device, lambda rng: as_array(rng.gumbel(size=shape)).astype(d))
-    )
+    return Tensor._make(draw_new(None, like.device, _draw_gumbel, shape, d))
+
+
+def _draw_gumbel(rng, shape: tuple, d):
+    return as_array(rng.gumbel(size=shape)).astype(d)
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):

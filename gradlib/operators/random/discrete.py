@@ -8,12 +8,15 @@ from ...op.expose import function, need_tensor, refuse_recording
 from ...op.vmap import draws
 from ...tape import dtypes, errors
 from ...tape.device import beside
-from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
-from ...tape.tensor import Tensor, to_host
+from ...tape.tensor import Tensor
 from ..create.base import finish
 from ..kinds import refuse
-from .draw import draw_for, holds, host_rng, on_device
+from .draw import draw_new, host_rng, host_values, on_device, require
+
+
+def _are_chances(array):
+    return (array >= 0) & (array <= 1)
 
 
 def check_chances(chance) -> None:
@@ -21,10 +24,14 @@ def check_chances(chance) -> None:
     if isinstance(chance, Tensor) and chance.is_meta:
         return
     if isinstance(chance, Tensor):
-        if not holds("bernoulli", chance, lambda array: (array >= 0) & (array <= 1)):
-            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+        require("bernoulli", chance, _are_chances, text)
     elif not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+
+
+def _bernoulli(rng, shape: tuple, below, dtype):
+    return (rng.random(shape) < below).astype(dtype)
 
 
 @function("bernoulli", method=True)
@@ -44,10 +51,10 @@ def bernoulli(input, p=None, *, generator=None, out=None):
         refuse("bernoulli_tensor_cpu_p_", input, "biuc")
     chance = input if p is None else p
     check_chances(chance)
-    draws = draw_for(generator, input.device, lambda rng: rng.random(input._array.shape))
-    below = raw_values(chance) if isinstance(chance, Tensor) else chance
-    with beside(draws):
-        values = (draws < below).astype(input._array.dtype)
+    below, array = raw_values(chance) if isinstance(chance, Tensor) else chance, input._array
+    draw = _bernoulli, array.shape, below, array.dtype
+    with beside(array):
+        values = draw_new(generator, input.device, *draw)
     refuse_recording("bernoulli", out, input, p)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 
@@ -72,13 +79,14 @@ def poisson(input, generator=None):
         tensor([0., 0.])
     """
     refuse("poisson_cpu", input, "biuc")
-    host_reads("poisson", input)
-    rates = to_host(input._array)
+    values = draw_new(generator, input.device, _poisson, host_values("poisson", input))
+    return finish(on_device(values, input.device))
+
+
+def _poisson(rng, rates):
     if not (rates >= 0).all():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    rng = draw_for(generator, input.device, host_rng)
-    values = np.asarray(rng.poisson(rates.astype(np.float64))).astype(rates.dtype)
-    return finish(on_device(values, input.device))
+    return np.asarray(host_rng(rng).poisson(rates.astype(np.float64))).astype(rates.dtype)
 
 
 @function("binomial")
@@ -111,14 +119,16 @@ def binomial(count, prob, generator=None):
             raise ValueError(
                 f"binomial only supports floating-point dtypes for {name}, got: {kinds[-1]}"
             )
-        host_reads("binomial", t)
     errors.check_broadcast(count._array.shape, prob._array.shape)
     if kinds[0] != kinds[1]:
         raise RuntimeError(f"Found dtype {kinds[1]} but expected {kinds[0]}")
-    trials, chances = np.broadcast_arrays(*(to_host(t._array) for t in (count, prob)))
-    rng = draw_for(generator, count.device, host_rng)
-    values = rng.binomial(trials.astype(np.int64), chances.astype(np.float64))
-    return finish(on_device(np.asarray(values).astype(trials.dtype), count.device))
+    given = [host_values("binomial", t) for t in (count, prob)]
+    return finish(on_device(draw_new(generator, count.device, _binomial, *given), count.device))
+
+
+def _binomial(rng, trials, chances):
+    values = host_rng(rng).binomial(trials.astype(np.int64), chances.astype(np.float64))
+    return np.asarray(values).astype(trials.dtype)
 
 
 @function("multinomial", method=True)
@@ -139,10 +149,15 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         )
     if out is not None and out.dtype is not dtypes.int64:
         raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.scalar_type}")
-    host_reads("multinomial", input)
-    weights = to_host(input._array).astype(np.float64)
-    if weights.ndim not in (1, 2):
+    if input._array.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
+    given = host_values("multinomial", input), num_samples, bool(replacement)
+    found = draw_new(generator, input.device, _multinomial, *given)
+    return finish(on_device(found, input.device), out=out)
+
+
+def _multinomial(rng, weights, num_samples: int, replacement: bool):
+    weights = weights.astype(np.float64)
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if num_samples <= 0:
@@ -154,7 +169,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
-    rng = draw_for(generator, input.device, host_rng)
+    rng = host_rng(rng)
     if replacement:
         edges = np.cumsum(rows, 1)
         draws = rng.random((rows.shape[0], num_samples)) * edges[:, -1:]
@@ -165,7 +180,4 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     else:  # the smallest of independent exponential clocks with these rates come first
         clocks = rng.exponential(size=rows.shape) / np.where(rows > 0, rows, 1e-300)
         found = np.argsort(clocks, 1)[:, :num_samples]
-    return finish(
-        on_device(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64), input.device),
-        out=out,
-    )
+    return found.reshape(*weights.shape[:-1], num_samples).astype(np.int64)

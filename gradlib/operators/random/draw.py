@@ -18,8 +18,8 @@ from ...tape.generator import default_generator
 from ...tape.interop import host_reads
 from ...tape.layout import contiguous_format, copy_in, in_order, preserve_format
 from ...tape.lazy import raw_values
-from ...tape.modes import shared, unrecorded
-from ...tape.tensor import Tensor
+from ...tape.modes import is_captured, shared, unrecorded
+from ...tape.tensor import Tensor, to_host
 
 
 def rng_of(generator, where=CPU) -> Any:
@@ -100,9 +100,23 @@ def on_device(array, target):
     return backend_for(target.type).to_backend(as_array(array), target)
 
 
-def holds(name: str, x: Tensor, test) -> bool:
-    """Whether a test of raw numbers holds for all elements of an argument of the function `name`."""
-    host_reads(name, x)
+def host_values(name: str, x: Tensor) -> Any:
+    """The raw values of an argument of the function `name`, for the host to draw with; a plan draws anew."""
+    if not is_captured():
+        host_reads(name, x)
+    return to_host(x._array)
+
+
+def require(name: str, x: Tensor, test, text: str) -> None:
+    """RuntimeError unless a test of raw numbers holds for all elements of an argument of the function `name`."""
     array = raw_values(all_entries(x))
     with beside(array):
-        return bool(test(array).all())
+        if is_captured():
+            return unrecorded(_require, array, test, text)
+        host_reads(name, x)
+        _require(array, test, text)
+
+
+def _require(array, test, text: str) -> None:
+    if not test(array).all():
+        raise RuntimeError(text)

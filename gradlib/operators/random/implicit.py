@@ -21,12 +21,13 @@ from ...tape.arrays import kernels_of
 from ...tape.device import beside
 from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
+from ...tape.modes import is_captured
 from ...tape.tensor import Tensor
 from ..create.base import finish
 from ..kinds import floating, missing, refuse
 from ..special.erf import in_float64
 from ..special.gamma import digamma_kernel
-from .draw import as_array, draw_for
+from .draw import as_array, draw_new
 
 
 @cache
@@ -165,20 +166,22 @@ sample_dirichlet_op = declare(
 @draws
 def _draw(name: str, input, generator, draw) -> Tensor:
     """What ``draw(rng, parameters)`` gives, as a tensor of the dtype of `input`, outside of all graphs."""
-    shape = _parameters(name, input)
-    values = as_array(draw_for(generator, input.device, lambda rng: draw(rng, shape)))
-    with beside(values):
-        return finish(values.astype(input._array.dtype, copy=False))
-
-
-def _parameters(name: str, input) -> np.ndarray:
-    """The raw parameters of a sampler in float64."""
     if not isinstance(input, Tensor):
         raise need_tensor(name, input, "input")
     refuse(name, input, "biuc")
-    host_reads(name, input)
+    if not is_captured():
+        host_reads(name, input)
     with beside(input._array):
-        return raw_values(input).astype("f8")
+        return finish(draw_new(generator, input.device, _sampled, draw, raw_values(input)))
+
+
+def _sampled(rng, draw, parameters):
+    """What a sampler gives for parameters in float64."""
+    return as_array(draw(rng, parameters.astype("f8"))).astype(parameters.dtype, copy=False)
+
+
+def _gamma(rng, shape):
+    return rng.standard_gamma(shape)
 
 
 @function("_standard_gamma")
@@ -199,7 +202,7 @@ def standard_gamma(input, generator=None):
         >>> gradlib._standard_gamma(gradlib.ones(2)).shape
         torch.Size([2])
     """
-    draw = _draw("_standard_gamma", input, generator, lambda rng, shape: rng.standard_gamma(shape))
+    draw = _draw("_standard_gamma", input, generator, _gamma)
     return standard_gamma_op.call(input, draw)
 
 

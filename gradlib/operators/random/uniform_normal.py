@@ -16,7 +16,7 @@ from ...tape.modes import shared, state
 from ...tape.tensor import Tensor
 from ..create.base import asked, finish, pinned_copy, place, sizes
 from ..kinds import unsupported
-from .draw import as_array, draw_for, draw_new, holds, laid_out, on_device
+from .draw import as_array, draw_for, draw_new, laid_out, on_device, require
 
 
 def draw_uniform(rng, shape, d, low=0.0, high=1.0):
@@ -232,11 +232,7 @@ def normal(
     shapes = [t._array.shape for t in arrays if isinstance(t, Tensor)]
     errors.check_broadcast(shapes[0], shapes[-1])
     wide, d = np.broadcast_shapes(*shapes), some._array.dtype
-    noise = finish(
-        on_device(
-            draw_for(generator, some.device, lambda rng: draw_normal(rng, wide, d)), some.device
-        )
-    )
+    noise = finish(on_device(draw_new(generator, some.device, draw_normal, wide, d), some.device))
     values = (noise * arrays[1] + arrays[0])._array
     with beside(values):
         values = values.astype(d, copy=False)
@@ -244,12 +240,15 @@ def normal(
     return finish(values, out=out)
 
 
+def _not_negative(array):
+    return array >= 0
+
+
 def _check_std(std) -> None:
     """RuntimeError for a negative standard deviation."""
     if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if not holds("normal", std, lambda array: array >= 0):
-            raise RuntimeError("normal expects all elements of std >= 0.0")
+        require("normal", std, _not_negative, "normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")

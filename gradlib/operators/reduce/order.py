@@ -12,6 +12,7 @@ from ...op.declare import declare
 from ...op.expose import function, need_tensor, write_out, write_same
 from ...tape import dtypes
 from ...tape.lazy import raw_values
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor, wrap_dim
 from ..create.data import tensor
 from ..kinds import refuse, widened
@@ -225,12 +226,17 @@ def _check_quantile(name: str, input: Tensor, q, interpolation: str) -> None:
     if q.dtype is not input.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     given = raw_values(q)
-    if given.__class__ is np.ndarray and not bool(((given >= 0) & (given <= 1)).all()):
-        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    if given.__class__ is np.ndarray:
+        unrecorded(_refuse_outside, given)
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
+
+
+def _refuse_outside(q) -> None:
+    if not ((q >= 0) & (q <= 1)).all():
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
 
 
 def _quantile(name: str, input, q, dim, keepdim, interpolation, out):

@@ -10,6 +10,7 @@ from ...op.declare import declare
 from ...op.expose import function
 from ...op.plain_numbers import plain_number
 from ...tape.layout import empty_in, suggested
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..elementwise.cast import clone_op
 from ..kinds import unsupported
@@ -130,7 +131,7 @@ def _pad_lines(input: Tensor, pads: list, mode: str) -> Tensor:
     op = pad_circular_op if mode == "circular" else pad_lines_op
     for dim, (before, after) in enumerate(pads):
         if before or after:
-            where = _positions(mode, input._array.shape[dim], before, after)
+            where = unrecorded(_positions, mode, input._array.shape[dim], before, after)
             input = op.call(input, where, dim)
     return input
 
