@@ -335,8 +335,9 @@ def calls(
         large = pointwise and draft.fuses
         return _calls_of_a_part(draft, function, args, names, kwargs, results) if large else None
     key = _key(function, args, names, kwargs)
-    if key is not None and key in draft.templates:
-        return _again(draft, draft.templates[key], names)
+    templates = draft.learned.templates
+    if key is not None and key in templates:
+        return _again(draft, templates[key], names, args, kwargs)
     before = draft.mark()
     trace = Trace(draft)
     probes = {id(a): Probe(trace, a, n) for a, n in zip(args, names, strict=True) if n is not None}
@@ -357,7 +358,13 @@ def calls(
     if key is not None:
         texts = _texts(trace.lines) if found else []
         used = {n: draft.names[n] for text in texts for n in _CONSTANT.findall(text)}
-        draft.templates[key] = found, list(names), used, (function, args, kwargs)
+        for name in names:  # of an array that is a constant, in whose place another one may stand
+            used.pop(name, None)
+        others = [a for a, n in zip(args, names, strict=True) if n is None]  # whose ids stay theirs
+        templates[key] = found, list(names), used, (function, others, kwargs)
+        if found is not None:  # written as it will be the next time
+            draft.back_to(*before)
+            return _again(draft, templates[key], names, args, kwargs)
     return found
 
 
@@ -459,13 +466,15 @@ def _key(function: Any, args: list, names: list, kwargs: dict) -> tuple | None:
     return tuple(parts)
 
 
-def _again(draft: Any, template: tuple, names: list) -> tuple | None:
-    """The lines of a template for other variables."""
-    traced, before, used, _ = template
+def _again(draft: Any, template: tuple, names: list, args: list, kwargs: dict) -> tuple | None:
+    """The lines of a template for other variables, and arguments that are equal to those that it was made of."""
+    traced, before, used, (_, others, settings) = template
     if traced is None:
         return None
     new: dict[str, str] = {o: n for o, n in zip(before, names, strict=True) if o is not None}
-    new.update({name: draft.constant(value) for name, value in used.items()})
+    given = [a for a, n in zip(args, names, strict=True) if n is None]
+    same = _by_id([*others, *settings.values()], [*given, *kwargs.values()])
+    new.update({n: draft.constant(same.get(id(value), value)) for n, value in used.items()})
 
     def renamed(name: str) -> str:
         found = new.get(name)
@@ -481,6 +490,15 @@ def _again(draft: Any, template: tuple, names: list) -> tuple | None:
         given, used = tuple([renamed(o) for o in outs]), tuple([renamed(i) for i in ins])
         lines.append((written, given, used, known))
     return lines, tuple([new[o] for o in traced[1]])
+
+
+def _by_id(old: Any, new: Any) -> dict[int, Any]:
+    """What is in the place of each object of a tree in an equal one."""
+    found = {id(o): n for o, n in zip(old, new, strict=True)}
+    for o, n in zip(old, new, strict=True):
+        if isinstance(o, (tuple, list)) and o is not n:
+            found |= _by_id(o, n)
+    return found
 
 
 def _texts(lines: list) -> list[str]:

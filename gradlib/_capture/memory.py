@@ -10,6 +10,7 @@ the last one that names one of the group; from then on it is that of a later res
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -128,7 +129,7 @@ class Layout:
             if line.made is None or not line.made.text or not groups.stays(line.outs[0]):
                 continue
             _, shape, dtype = line.made
-            need = int(np.prod(shape)) * dtype.itemsize
+            need = math.prod(shape) * dtype.itemsize
             slot = _best(free, sizes, need)
             if slot is None:
                 slot = len(sizes)
@@ -152,7 +153,7 @@ class Layout:
         found = []
         for slot, shape, dtype in self._arrays:
             lo = begin + self._starts[slot]
-            hi = lo + int(np.prod(shape)) * dtype.itemsize
+            hi = lo + math.prod(shape) * dtype.itemsize
             found.append(memory[lo:hi].view(dtype).reshape(shape))
         return tuple(found)
 

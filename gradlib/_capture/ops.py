@@ -184,10 +184,11 @@ class Ops(Writer, Interposer):
                 for a in arrays
             ],
         )
-        into = None if key in self.verified else lambda out: called(*arrays, out=out)
+        known = self.draft.learned.ufuncs
+        into = None if key in known else lambda out: called(*arrays, out=out)
         new = made(raw, f"{text}, {out})", into)
         if new is not None and new.text:
-            self.verified.add(key)
+            known.add(key)
         return f"{text})", new
 
     def _inlined(self, op, used, xp, arrays, names, kwargs, raw) -> tuple | None:

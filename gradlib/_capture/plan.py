@@ -50,13 +50,28 @@ class Line(NamedTuple):
     fitting: bool = False
 
 
+class Learned:
+    """What a recording finds out about kernels, and the next ones of the step need not.
+
+    Attributes:
+        ufuncs: calls that write the same bits into an array.
+        templates: kernels as their calls; see inline.py.
+        numbers: as arrays without dimensions.
+    """
+
+    def __init__(self) -> None:
+        self.ufuncs: set[tuple] = set()
+        self.templates: dict[tuple, Any] = {}
+        self.numbers: dict[tuple, np.ndarray] = {}
+
+
 class Draft:
     """The lines and constants of a plan while it is written.
 
     fuses: runs of elementwise lines are to become one; see fusion.py.
     """
 
-    def __init__(self, fuses: bool = False) -> None:
+    def __init__(self, learned: Learned, fuses: bool = False) -> None:
         self.lines: list[Line] = []
         self.names: dict[str, Any] = {
             "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "take": take,
@@ -64,13 +79,12 @@ class Draft:
         }  # fmt: skip
         self.constants: list[Any] = []
         self.guards: list[bytes] = []  # values that it is for, see `Reads`
-        self.templates: dict[tuple, Any] = {}  # of kernels as their calls; see inline.py
+        self.learned = learned
         self.fuses = fuses
         self.layouts: dict[str, Any] = {}  # of arrays, by variable, where lines are to be fused
         self.sums: dict[str, Total] = {}  # variables that are made of the sum of an array
         self.fused: list[Fused] = []  # what `fuse` put together
         self._by_id: dict[int, str] = {}
-        self._numbers: dict[tuple, np.ndarray] = {}
         self._count = 0
 
     def constant(self, value: Any) -> str:
@@ -85,10 +99,11 @@ class Draft:
     def number(self, value: int | float, kind: np.dtype) -> np.ndarray:
         """A number as an array without dimensions; one for equal numbers."""
         key = repr(value), value.__class__, kind
-        if key not in self._numbers:
+        numbers = self.learned.numbers
+        if key not in numbers:
             with np.errstate(all="ignore"):
-                self._numbers[key] = np.array(value, kind)
-        return self._numbers[key]
+                numbers[key] = np.array(value, kind)
+        return numbers[key]
 
     def fresh(self) -> str:
         """The name of a new variable."""
@@ -101,6 +116,8 @@ class Draft:
 
     def back_to(self, count: int, constants: int) -> None:
         """Forget the variables and constants since `mark`."""
+        for k in range(count + 1, self._count + 1):
+            self.layouts.pop(f"t{k}", None)
         self._count = count
         for k in range(constants, len(self.constants)):
             del self._by_id[id(self.constants[k])], self.names[f"c{k}"]

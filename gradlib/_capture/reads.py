@@ -17,6 +17,7 @@ from ..tape.interop import Interop
 from ..tape.override import running
 from ..tape.tensor import Tensor
 from .flow import IT, Value, calls_now, is_called_directly, returned
+from .plan import Learned
 from .state import State, _catches
 from .writer import Writer
 
@@ -58,8 +59,8 @@ class Read:
 class Reads(Writer):
     """What becomes of reads of values."""
 
-    def __init__(self, reached: State, arguments: list[Any], verified: set, fuses: bool = False):
-        super().__init__(reached, arguments, verified, fuses)
+    def __init__(self, reached: State, arguments: list[Any], learned: Learned, fuses: bool = False):
+        super().__init__(reached, arguments, learned, fuses)
         self.step: Any = None
         self.started: Any = None  # the code that calls the step
         self.reads: list[Read] = []

@@ -28,7 +28,7 @@ from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from . import replay
-from .plan import Draft
+from .plan import Draft, Learned
 from .recorder import Recorder
 from .replay import MISSED, Plan
 from .state import Opaque, State
@@ -145,7 +145,7 @@ class _Entry:
         self.before: list[Draft] = []  # of recordings before this one, each for other values
         self.hits = self.misses = 0  # of plans that are for the values that they read
         self.reads_others = ""
-        self.verified: set = set()  # see `Recorder`
+        self.learned = Learned()
         self.given_up = False
 
     def missed(self, plan: Plan) -> bool:
@@ -294,7 +294,7 @@ class Captured:
         if any([t._array is array for t in tensors for array in known]):
             return self._give_up(entry, _REACHED, "", args, kwargs)
         reached.containers |= given.containers
-        recorder = Recorder(reached, tensors, entry.verified, self.fuses)
+        recorder = Recorder(reached, tensors, entry.learned, self.fuses)
         result = recorder.record(self.step, args, kwargs)
         returned = None
         if not recorder.off:
@@ -318,6 +318,7 @@ class Captured:
         where = before.agrees(draft)
         if where is None:
             entry.plans.append(Plan(recorder, *returned))
+            entry.learned = Learned()  # what it holds is needed no more
             entry.before.remove(before)
             return result
         entry.given_up = True

@@ -15,7 +15,7 @@ from ..tape.source import describe, user_frame
 from ..tape.storage import INFERENCE, version_of
 from ..tape.tensor import Tensor
 from .memory import Made
-from .plan import Draft, Line
+from .plan import Draft, Learned, Line
 from .state import State
 from .watch import Watch
 
@@ -43,13 +43,13 @@ class Writer:
     Args:
         reached: what was there before the step.
         arguments: the tensors that the step is called with.
-        verified: what recordings before this one found out about ufuncs.
+        learned: what recordings before this one found out.
         fuses: runs of elementwise lines are to become one.
     """
 
-    def __init__(self, reached: State, arguments: list[Any], verified: set, fuses: bool = False):
+    def __init__(self, reached: State, arguments: list[Any], learned: Learned, fuses: bool = False):
         self.reached, self.arguments = reached, arguments
-        self.draft = Draft(fuses)
+        self.draft = Draft(learned, fuses)
         self.refused: tuple[str, str] | None = None  # why, where
         self.names: dict[int, str] = {}  # of arrays, by id
         self.kept: list[Any] = []  # so that ids stay theirs
@@ -65,7 +65,6 @@ class Writer:
         self._returned_names: set[str] = set()
         self.reads_gradients = False  # whether Python asks for a .grad
         self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
-        self.verified = verified  # calls of ufuncs that write the same bits into an array
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`

@@ -314,3 +314,32 @@ def test_the_grad_dtype_of_another_tensor_is_no_matter():
         model[0].weight.grad.dtype is torch.float64 and model[2].weight.grad.dtype is torch.float32
     )
     assert "grad_dtype" in torch.explain(step)[0].why
+
+
+ONES = {"exp": torch.exp, "tanh": torch.tanh, "scaled": lambda t: t * 3, "squared": lambda t: t * t}
+BETWEEN = {
+    "squeezed": lambda t: t[None].squeeze(),
+    "summed": lambda t: t.view(1).sum(),
+    "reshaped": lambda t: t.reshape(()),
+    "same": lambda t: t,
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
+@pytest.mark.parametrize("f", ONES.values(), ids=ONES)
+def test_the_gradient_that_a_pass_begins_with_is_that_of_no_other_node(f, between):
+    """The formula of the last op begins with the constant 1; that of the same op before it has another gradient."""
+    w, found = torch.tensor([0.2, 0.3], requires_grad=True), []
+
+    def step(x):
+        w.grad = None
+        f(between(f((w * x).sum()))).backward()
+
+    for wrap in (lambda f: f, torch.capture):
+        step_, grads = wrap(step), []
+        for k in range(6):
+            step_(torch.tensor([1.0 + k, 0.2 - k]))
+            grads.append(bits(w.grad))
+        found.append(grads)
+    assert found[0] == found[1]
+    assert step_.replays == 1
