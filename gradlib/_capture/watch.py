@@ -22,7 +22,7 @@ from ..optim.optimizer import Optimizer
 from ..tape import override
 from ..tape.generator import Generator
 from ..tape.interop import Interop
-from ..tape.source import is_library
+from ..tape.source import LIBRARY, is_library
 from ..tape.tensor import Tensor
 
 _PURE = frozenset(
@@ -37,6 +37,7 @@ _READERS = frozenset(
     "item tolist tobytes tofile dump dumps max min any all sum prod mean std var argmax argmin nonzero dot __bool__ "
     "__int__ __float__ __index__ trace cumsum searchsorted".split()
 )
+_TELLING = _READERS | {"warn", "reduce", "accumulate", "reduceat", "outer", "at"}  # names of what is looked at
 _LOOKS = (
     "numpy tolist __array__ data_ptr untyped_storage storage storage_offset is_shared is_pinned is_set_to __repr__ "
     "__format__ __dlpack__ __reduce_ex__ __deepcopy__ register_hook retain_grad __hash__".split()
@@ -144,6 +145,7 @@ class Watch:
     def __init__(self, recorder: Any):
         self.recorder = recorder
         self.known: dict[int, CodeType] = {}
+        self.looked: dict[int, FunctionType] = {}  # functions of the library, by the id of their code
         self.forbidden = _forbidden()
         self.asked: dict[FrameType, FunctionType] = {}  # calls of the program that take nothing
 
@@ -174,56 +176,75 @@ class Watch:
         sys.setprofile(None)
 
     def _notice(self, frame: FrameType, event: str, arg: Any) -> None:
-        recorder = self.recorder
-        if recorder.depth or recorder.off:
-            return
-        code = frame.f_code
-        if event == "return":
+        """What Python calls for each event; most are over soon."""
+        if event == "call":
+            code = frame.f_code
+            if id(code) in self.known:
+                return
+            if id(code) in self.looked:
+                if not _within_library(frame) and self._is_on() and _takes_nothing(frame):
+                    self.asked[frame] = self.looked[id(code)]
+            elif self._is_on():
+                self._called(frame, code)
+        elif event == "c_call":
+            if LIBRARY.get(frame.f_code.co_filename) and arg.__name__ not in _TELLING:
+                return
+            if self._is_on():
+                self._called_in_c(frame, arg)
+        elif event == "return" and (self.asked or self.recorder.ends) and self._is_on():
+            recorder = self.recorder
             if frame in recorder.ends:
                 recorder.ends.pop(frame).value = arg
             function = self.asked.pop(frame, None)
             if function is not None and arg is not None and isinstance(arg, _KINDS):
                 recorder.reached.answers.append((function, arg))
-        elif event == "call":
-            if id(code) in self.known:
-                return
-            if code.co_name == "__exit__" and (why := _ends(frame)) is not None:
-                self._refuse(why, frame)
-            if id(code) in _OF_GRADIENTS:
-                recorder.reads_gradients = True
-            if id(code) in self.forbidden:
-                self._refuse(
-                    f"{self.forbidden[id(code)]}: memory or values of a tensor go to Python", frame
-                )
-            elif is_library(code.co_filename):
-                for place, name in _looked_up(code, frame.f_globals):
-                    recorder.reached.also(place, name)
-                function = frame.f_globals.get(code.co_name)
-                if not isinstance(function, FunctionType) or function.__code__ is not code:
-                    self.known[id(code)] = code
-                elif not _within_library(frame) and _takes_nothing(frame):
-                    self.asked[frame] = function
-            elif id(code) in recorder.reached.codes:
+
+    def _is_on(self) -> bool:
+        return not self.recorder.depth and self.recorder.refused is None
+
+    def _called(self, frame: FrameType, code: CodeType) -> None:
+        recorder = self.recorder
+        if code.co_name == "__exit__" and (why := _ends(frame)) is not None:
+            self._refuse(why, frame)
+        if id(code) in _OF_GRADIENTS:
+            recorder.reads_gradients = True
+        if id(code) in self.forbidden:
+            self._refuse(
+                f"{self.forbidden[id(code)]}: memory or values of a tensor go to Python", frame
+            )
+        elif is_library(code.co_filename):
+            for place, name in _looked_up(code, frame.f_globals):
+                recorder.reached.also(place, name)
+            function = frame.f_globals.get(code.co_name)
+            if not isinstance(function, FunctionType) or function.__code__ is not code:
                 self.known[id(code)] = code
-                why = recorder.reached.barred.get(id(code)) or self._hands_on(code, frame)
-                if why is not None:
-                    self._refuse(why, frame)
-            elif code.co_filename in _GLUE or _for_library(frame):
-                pass
             else:
-                self._refuse(
-                    f"{code.co_qualname} is called, to which the step's names do not lead", frame
-                )
-        elif event == "c_call":
-            if arg.__name__ == "warn" and getattr(arg, "__module__", "") == "_warnings":
-                self._refuse("it warns", frame)
-            elif is_library(code.co_filename) or _for_library(frame):
-                owner = getattr(arg, "__self__", None)
-                reads = isinstance(owner, np.ndarray) and arg.__name__ in _READERS
-                if reads or (isinstance(owner, np.ufunc) and not recorder.depth):
-                    self._refuse(f"{code.co_name} reads values of a tensor", frame)
-            elif (why := self._impure(arg)) is not None:
+                self.looked[id(code)] = function
+                if not _within_library(frame) and _takes_nothing(frame):
+                    self.asked[frame] = function
+        elif id(code) in recorder.reached.codes:
+            self.known[id(code)] = code
+            why = recorder.reached.barred.get(id(code)) or self._hands_on(code, frame)
+            if why is not None:
                 self._refuse(why, frame)
+        elif code.co_filename in _GLUE or _for_library(frame):
+            pass
+        else:
+            self._refuse(
+                f"{code.co_qualname} is called, to which the step's names do not lead", frame
+            )
+
+    def _called_in_c(self, frame: FrameType, function: Any) -> None:
+        code = frame.f_code
+        if function.__name__ == "warn" and getattr(function, "__module__", "") == "_warnings":
+            self._refuse("it warns", frame)
+        elif is_library(code.co_filename) or _for_library(frame):
+            owner = getattr(function, "__self__", None)
+            reads = isinstance(owner, np.ndarray) and function.__name__ in _READERS
+            if reads or isinstance(owner, np.ufunc):
+                self._refuse(f"{code.co_name} reads values of a tensor", frame)
+        elif (why := self._impure(function)) is not None:
+            self._refuse(why, frame)
 
     def _refuse(self, why: str, frame: FrameType) -> None:
         while is_library(frame.f_code.co_filename) and frame.f_back is not None:
