@@ -41,6 +41,8 @@ class Plan:
         self.given = len(recorder.arguments), texts
         self.run_recorded: tuple[Callable, list[int], Layout] | None = None
         self.draft, self.makers, self.spec = draft, makers, spec
+        self.tries = 0  # replays until it is known whether the step itself is quicker
+        self.took: tuple[list[int], list[int]] = [], []  # ns of replays, and of the step
         self.undo: Undo | None = None  # what to take back if it reads other values
         if draft.guards:
             self.undo = Undo(list(self.reached.tensors.values()), recorder.cleared)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import statistics
 import sys
 import threading
 import warnings
 from collections.abc import Callable
 from operator import is_
+from time import perf_counter_ns
 from typing import Any
 
 from numpy import ndarray as _ndarray
@@ -39,6 +41,9 @@ VARIANTS = 8  # of one step for one combination of shapes; then it runs as it is
 PENDING = 4  # recordings at most that read different values, before two of them agree
 MISSES = 32  # replays at most that are for nothing, beside two for each one that is for something
 COMBINATIONS = 64  # of shapes and other arguments that one step has plans for
+SHORT = 200_000  # ns: a step that takes less may be quicker than its replay
+TRIED_AT, TRIES = 60, 10  # the replay with which that begins, and how many calls it takes
+SKIPS = 1000  # calls of a step that is quicker, until it is looked at again
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), dtypes.dtype, device)
 
 
@@ -65,6 +70,9 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     each replay. Where it is used (``if tensor:``), a plan is for the values that it was written down with; a replay
     that finds another one is undone, and the step is written down for that one, too. So what comes before may set
     gradients and draw random numbers; after an optimizer's step, or a change of a buffer, such a step runs as it is.
+
+    After some seventy replays a few calls of a short step run as they are, in turns with replays. If they are quicker,
+    which they are where a few kernels work on small arrays, that is how the step runs from then on.
 
     What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
 
@@ -145,6 +153,7 @@ class _Entry:
         self.before: list[Draft] = []  # of recordings before this one, each for other values
         self.hits = self.misses = 0  # of plans that are for the values that they read
         self.reads_others = ""
+        self.quicker = False  # the step itself, than its replay
         self.learned = Learned()
         self.given_up = False
 
@@ -173,12 +182,14 @@ class Captured:
         self._last: Plan | None = None  # that was replayed
         self._lock = threading.Lock()
         self._on_cuda: Any = None
+        self._skips = 0  # calls that run the step at once
         functools.update_wrapper(self, step, updated=())
 
     def reset(self) -> None:
         """Forget all plans: the next calls run as usual, and are written down again."""
         self._entries.clear()
         self._last = None
+        self._skips = 0
         self.findings.clear()
         if self._on_cuda is not None:
             self._on_cuda.reset()
@@ -189,6 +200,9 @@ class Captured:
         return sum(len(entry.plans) for entry in self._entries.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._skips:
+            self._skips -= 1
+            return self.step(*args, **kwargs)
         bits = state.bits
         if recorded := bits & ~NO_GRAD == PROFILE and _takes_replays():
             bits &= ~PROFILE
@@ -230,6 +244,10 @@ class Captured:
             if len(self._entries) == COMBINATIONS:
                 return self._as_it_is(args, kwargs, _TOO_MANY)
             entry = self._entries[key] = _Entry(others)
+        if entry.quicker:
+            if all([e.quicker for e in self._entries.values() if e.plans]):
+                self._skips = SKIPS
+            return self.step(*args, **kwargs)
         for plan in entry.plans:
             if plan.fits(tensors):
                 if plan is not self._last:
@@ -238,6 +256,8 @@ class Captured:
                     if plan.undo is not None:
                         break
                     return plan.recorded(tensors, self._name())
+                if plan.tries:
+                    return self._try(entry, plan, tensors, args, kwargs)
                 if (found := plan(tensors)) is not MISSED:
                     if plan.undo is not None:
                         entry.hits += 1
@@ -257,6 +277,28 @@ class Captured:
             return self._record(entry, tensors, others, args, kwargs)
         finally:
             self._lock.release()
+
+    def _try(self, entry: _Entry, plan: Plan, tensors: list, args: tuple, kwargs: dict) -> Any:
+        """A replay, or the step itself for comparison: what a call adds to its kernels may be more than it spares."""
+        left = plan.tries = plan.tries - 1
+        if left >= TRIES:
+            return plan(tensors)
+        plan.tries = 0
+        began = perf_counter_ns()
+        try:
+            return self.step(*args, **kwargs) if left % 2 else self(*args, **kwargs)
+        finally:
+            plan.took[left % 2].append(perf_counter_ns() - began)
+            own = plan.took[1]
+            plan.tries = 0 if len(own) == 2 and min(own) > SHORT else left
+            if not left:
+                replay, step = map(statistics.median, plan.took)
+                if step < replay:
+                    self._find(
+                        f"it is quicker than its replay: {step / 1e3:.1f} us, not {replay / 1e3:.1f}",
+                        "",
+                    )
+                    entry.quicker = True
 
     def _turn_to(self, plan: Plan) -> None:
         """Another plan than before is replayed: those that are not may keep only so much memory."""
@@ -317,7 +359,10 @@ class Captured:
             return result
         where = before.agrees(draft)
         if where is None:
-            entry.plans.append(Plan(recorder, *returned))
+            plan = Plan(recorder, *returned)
+            entry.plans.append(plan)
+            if plan.undo is None:
+                plan.tries = TRIED_AT + TRIES
             entry.learned = Learned()  # what it holds is needed no more
             entry.before.remove(before)
             return result

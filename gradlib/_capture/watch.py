@@ -37,7 +37,14 @@ _READERS = frozenset(
     "item tolist tobytes tofile dump dumps max min any all sum prod mean std var argmax argmin nonzero dot __bool__ "
     "__int__ __float__ __index__ trace cumsum searchsorted".split()
 )
-_TELLING = _READERS | {"warn", "reduce", "accumulate", "reduceat", "outer", "at"}  # names of what is looked at
+_TELLING = _READERS | {
+    "warn",
+    "reduce",
+    "accumulate",
+    "reduceat",
+    "outer",
+    "at",
+}  # names of what is looked at
 _LOOKS = (
     "numpy tolist __array__ data_ptr untyped_storage storage storage_offset is_shared is_pinned is_set_to __repr__ "
     "__format__ __dlpack__ __reduce_ex__ __deepcopy__ register_hook retain_grad __hash__".split()
@@ -145,7 +152,9 @@ class Watch:
     def __init__(self, recorder: Any):
         self.recorder = recorder
         self.known: dict[int, CodeType] = {}
-        self.looked: dict[int, FunctionType] = {}  # functions of the library, by the id of their code
+        self.looked: dict[
+            int, FunctionType
+        ] = {}  # functions of the library, by the id of their code
         self.forbidden = _forbidden()
         self.asked: dict[FrameType, FunctionType] = {}  # calls of the program that take nothing
 
