@@ -1,4 +1,4 @@
-"""`tests/programs.py` with captured steps: what their loops do, and what they do after their models are made."""
+"""`tests/programs.py` with captured steps: what loops do, or what comes after the models are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from tests.capture.as_steps import facts
 
 STEPS = 20
 # from which variable on the body of a program without loops is a step
-FIRST = {"packed_sequences": "packed", "transformer": "out", "differentiated_twice": "inner", "transforms": "together"}  # fmt: skip
+FIRST = {
+    "packed_sequences": "packed",
+    "transformer": "out",
+    "differentiated_twice": "inner",
+    "transforms": "together",
+}
 REPLAYED = ("image_classifier", "variational_autoencoder", "adversarial_training")
 
 
