@@ -9,10 +9,10 @@ What the library does not have it says (its statuses from 3000 on); that is reme
 caller gets NotImplemented: another way of the table in `fused/paths.py` is taken.
 
 - Half types are added up in float32; float32 is rounded to TF32 only where `precision` allows it.
-- After ``use_deterministic_algorithms(True)``, or with ``backends.cudnn.deterministic``, only algorithms that the library
-  calls deterministic are taken.
-- ``backends.cudnn.enabled = False`` turns this off, and so does ``GRADLIB_CUDNN=0`` in the environment; a path there names
-  the library.
+- After ``use_deterministic_algorithms(True)``, or with ``backends.cudnn.deterministic``, only algorithms that the
+  library calls deterministic are taken.
+- ``backends.cudnn.enabled = False`` turns this off, and so does ``GRADLIB_CUDNN=0`` in the environment; a path there
+  names the library.
 
 The numbers below are those of the headers of cuDNN 9; ``python -m tests.cupy_on_cpu.cudnn_header`` compares them.
 """
@@ -252,7 +252,7 @@ def _strides(shape: tuple, last: bool) -> tuple:
 
 
 class Plan:
-    """How the library computes a problem: descriptors and the algorithm that it chose; `works`: whether there is one."""
+    """How the library computes a problem: descriptors, and the algorithm that it chose if it `works`."""
 
     def __init__(self, lib: Any, handle: Any, problem: Problem):
         self.problem, s = problem, problem.shapes
@@ -341,7 +341,7 @@ class Convolutions:
     def __init__(self, cupy: Any, lib: Any = None):
         self.cupy = cupy
         self.device, self.stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
-        self.lib = library() if lib is None else lib
+        self.lib: Any = library() if lib is None else lib
         self.local = threading.local()  # handles: device -> _Owned
         self.plans: dict[Problem, Plan] = {}
 
@@ -353,7 +353,9 @@ class Convolutions:
         except (AttributeError, KeyError):
             found = _Owned(self.lib)
             self.local.__dict__.setdefault("handles", {})[device] = found
-        check(self.lib, self.lib.cudnnSetStream(found.value, self.stream().ptr), "cudnnSetStream")
+        status = self.lib.cudnnSetStream(found.value, self.stream().ptr)
+        if status:
+            check(self.lib, status, "cudnnSetStream")
         return found.value
 
     def run(self, kind: str, given: Shapes, first: Any, second: Any) -> Any:

@@ -107,8 +107,10 @@ def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool
     case = _case(xp, sizes, source, weight, bias)
     way = paths.way("convolution", case)
     if way == "cudnn":
-        kind, *given = (cudnn.DATA, weight, source) if back else (cudnn.FORWARD, source, weight)
-        out = _by_cudnn(xp, kind, sizes, *given, bias)
+        kind, first, second = (
+            (cudnn.DATA, weight, source) if back else (cudnn.FORWARD, source, weight)
+        )
+        out = _by_cudnn(xp, kind, sizes, first, second, bias)
         if out is not NotImplemented:
             return out
         way = paths.way("convolution", case._replace(cudnn=False))

@@ -48,7 +48,7 @@ def product(
 
 
 def add_bias(xp: Any, module: Module, flat: Any, bias: Any, inner: int) -> None:
-    """Add a bias, or None, to the channels of an array whose channels have `inner` positions each, one after another."""
+    """Add a bias, or None, to an array in memory: `inner` positions of a channel lie one after another."""
     if bias is not None:
         sizes = (np.int64(n) for n in (flat.size, bias.size, inner))
         blocks = packs_for(flat.size, flat.dtype)
