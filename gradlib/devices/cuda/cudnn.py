@@ -255,6 +255,14 @@ class Plan:
     """How the library computes a problem: descriptors, and the algorithm that it chose if it `works`."""
 
     def __init__(self, lib: Any, handle: Any, problem: Problem):
+        self._describe(lib, problem)
+        chosen = self._choose(lib, handle)
+        self.works = chosen is not None
+        if chosen is not None:
+            self.algorithm, self.size = chosen
+            self.call = self._call(lib, _NUMBERS[TYPES[problem.dtype][1]])
+
+    def _describe(self, lib: Any, problem: Problem) -> None:
         self.problem, s = problem, problem.shapes
         data, compute = TYPES[problem.dtype]
         self.described = {name: _Owned(lib, "TensorDescriptor") for name in "xy"}
@@ -271,11 +279,6 @@ class Plan:
         )  # fmt: skip
         self.how.set("cudnnSetConvolutionGroupCount", s.groups)
         self.how.set("cudnnSetConvolutionMathType", self._math())
-        chosen = self._choose(lib, handle)
-        self.works = chosen is not None
-        if chosen is not None:
-            self.algorithm, self.size = chosen
-            self.call = self._call(lib, _NUMBERS[compute])
 
     def _math(self) -> int:
         """What the library may do to the operands: nothing; round float32 to TF32; use tensor cores for half types."""
