@@ -29,6 +29,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def called(monkeypatch):
     """The kinds of calls that were made; convolutions are made to take this way."""
+    assert cudnn.library() is not None, "cuDNN was not found"
     found, launch = [], cudnn.Convolutions._launch
 
     def record(self, plan, *arrays):
