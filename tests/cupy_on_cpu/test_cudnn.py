@@ -177,9 +177,19 @@ def test_a_handle_goes_with_its_thread(stand):
         thread.join()
     gc.collect()
     assert seen == [before + 1] * 3 and stand.living() == before
+
+
+def test_a_handle_goes_with_its_device(stand):
+    x, w = operands()
+    want = F.conv2d(x, w).detach().cpu()
+    there = [t.detach().to("cuda:1") for t in (x, w)]
+    before = stand.calls()
+    assert gl.equal(F.conv2d(*there).cpu(), want)
     with gl.cuda.device(1):
-        there = [t.detach().to("cuda:1") for t in (x, w)]
-        assert gl.equal(F.conv2d(*there).cpu(), F.conv2d(x, w).detach().cpu())
+        assert gl.equal(F.conv2d(*there).cpu(), want)
+        out = F.conv2d(x, w)
+    assert out.device.index == 0 and gl.equal(out.detach().cpu(), want)
+    assert stand.calls() == before + 3
 
 
 # -- algorithms -------------------------------------------------------------------------------------------------------

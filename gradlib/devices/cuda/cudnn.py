@@ -300,9 +300,8 @@ class Plan:
         check(lib, status, f"the choice of an algorithm for {problem}")
         measure = getattr(lib, f"cudnnGetConvolution{problem.kind}WorkspaceSize")
         for result in results[: count.value]:
-            if (
-                result.status or result.math == ALLOW_CONVERSION
-            ):  # which rounds float32 to half types
+            # the latter rounds float32 to half types
+            if result.status or result.math == ALLOW_CONVERSION:
                 continue
             if problem.repeatable and result.determinism != DETERMINISTIC:
                 continue
