@@ -30,6 +30,8 @@ settings.load_profile("any machine")
 
 # numbers are compared with those of the CPU; what the switch does has tests of its own
 gl.backends.cudnn.allow_tf32 = False
+# the kernels of the project are what tests are about; those of cuDNN itself switch it on
+gl.backends.cudnn.enabled = False
 
 # where tests that draw something new in each run begin; set here, so that the processes of one run share it
 os.environ.setdefault("FUZZ_SEED", str(int(time.time())))

@@ -58,10 +58,12 @@ def test_dependencies_are_imported():
 
 
 def test_every_extra_is_known_here():
-    # devices, what tests need; an MPI and an MKL, which are libraries and no packages to import
+    # devices, what tests need; an MPI, an MKL and cuDNN, which are libraries and no packages to import
     others = {
         "cuda12",
         "cuda13",
+        "cudnn12",
+        "cudnn13",
         "test",
         "cupy-on-cpu",
         "cupy13-on-cpu",

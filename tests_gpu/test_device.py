@@ -47,6 +47,33 @@ def test_the_way_back_is_recorded_too():
     assert x.grad.is_cuda and x.grad.tolist() == [2.0] * 4
 
 
+def test_a_copy_keeps_the_order_of_strides():
+    # rows: DEV-04
+    x = torch.arange(120.0).reshape(2, 3, 4, 5)
+    for t in (
+        x.contiguous(memory_format=torch.channels_last),
+        x.permute(2, 0, 3, 1),
+        x.contiguous(memory_format=torch.channels_last)[
+            :, 1:
+        ],  # with gaps: dense, in the same order
+        torch.arange(24.0).reshape(2, 3, 4).mT,
+        x[:, :, ::2],
+        x[:1].expand(3, -1, -1, -1),
+    ):
+        there = t.cuda()
+        want = t.clone().stride()
+        for moved in (there, there.cpu(), t.to("cuda", non_blocking=True), there.to("cuda:0")):
+            assert moved.stride() == want
+            assert torch.equal(moved.cpu(), t)
+        assert t.to("cuda", torch.float16).stride() == want
+    last = x.contiguous(memory_format=torch.channels_last).requires_grad_()
+    last.cuda().square().backward(last.detach().cuda())
+    assert last.grad.stride() == last.stride() and torch.equal(last.grad, 2 * x * x)
+    pinned = torch.arange(24.0).reshape(2, 3, 4).pin_memory().mT
+    there = pinned.to("cuda", non_blocking=True)
+    assert there.stride() == pinned.stride() and torch.equal(there.cpu(), pinned)
+
+
 def test_operands_on_two_devices():
     # rows: DEV-10
     there, here = torch.ones(2, device="cuda"), torch.ones(2)

@@ -15,12 +15,12 @@ import numpy as np
 import rows
 
 import gradlib as torch
-from gradlib.devices.cuda import fused
+from gradlib.devices.cuda import cudnn, fused
 from gradlib.tape.arrays import backend_for
 
 PACKAGES = (
-    "numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "ml_dtypes", "nvidia-cudnn-cu13", "nvidia-cublas",
-    "nvidia-cuda-nvrtc", "nvidia-nccl-cu13", "pytest",
+    "numpy", "cupy-cuda13x", "cupy-cuda12x", "torch", "triton", "ml_dtypes", "nvidia-cudnn-cu13", "nvidia-cudnn-cu12",
+    "nvidia-cublas", "nvidia-cuda-nvrtc", "nvidia-nccl-cu13", "pytest",
 )  # fmt: skip
 
 
@@ -49,6 +49,9 @@ def versions() -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             text = str(error)  # not each image has it
         rows.add("nvidia-smi", text=text)
+    found_library = cudnn.library()
+    where = "not found, or switched off" if found_library is None else found_library._name
+    rows.add("cuDNN of convolutions", version=cudnn.version(), path=where)
     if sys.platform == "linux":
         with open("/proc/self/maps") as maps:
             paths = {line.split()[-1] for line in maps if ".so" in line}

@@ -9,7 +9,8 @@ import numpy as np
 import rows
 
 import gradlib as torch
-from gradlib.devices.cuda import fused
+from gradlib.devices.cuda import cudnn, fused
+from gradlib.devices.cuda.fused import paths
 
 F = torch.nn.functional
 
@@ -48,12 +49,27 @@ def one_of_each() -> None:
         kinds["attention bf16"] = attention, (heads,)
         kinds["conv bf16"] = conv, (image, weight)
         kinds["linear bf16"] = linear, (table,)
+        kinds["conv bf16 by the kernel"] = by("kernel", conv), (image, weight)
+    if cudnn.library() is not None:
+        kinds["conv by cuDNN"] = by("cudnn", kinds["conv"][0]), (image, weight)
+        half = by("cudnn", lambda x, w: F.conv2d(x.half(), w.half(), padding=1).float())
+        kinds["conv float16 by cuDNN"] = half, (image, weight)
     for name, (run, given) in kinds.items():
         with rows.attempt(f"kernel: {name}"):
             rows.add(
                 f"kernel: {name}",
-                difference=difference(run, given, 0.1 if "bf16" in name else 1e-2),
+                difference=difference(run, given, 0.1 if "16" in name else 1e-2),
             )
+
+
+def by(way: str, run: Callable) -> Callable:
+    """The function with its convolution computed in one way of `paths`; gradients take that which is better."""
+
+    def forced(x, *others):
+        with paths.force(**({"convolution": way} if x.is_cuda else {})):
+            return run(x, *others)
+
+    return forced
 
 
 def difference(run: Callable, given: tuple, most: float) -> float:

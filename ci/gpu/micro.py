@@ -10,6 +10,8 @@ import rows
 from measure import Workload
 from workloads import with_tf32
 
+from gradlib.devices.cuda import cudnn
+from gradlib.devices.cuda.fused import paths
 from gradlib.op import overlays
 
 WIDE = 4096 if device.REAL else 8
@@ -196,8 +198,17 @@ def by_formulas() -> list[Workload]:
     return [dataclasses.replace(w, name=f"{w.name}, by its formula") for w in chosen]
 
 
+def by_ways() -> list[tuple[str, list[Workload]]]:
+    """The convolutions in each way that they might take: that by cuDNN where it is found, and the kernel."""
+    chosen = [w for w in WORKLOADS if w.name.startswith("conv 3x3")]
+    ways = ["kernel"] if cudnn.library() is None else ["cudnn", "kernel"]
+    return [
+        (way, [dataclasses.replace(w, name=f"{w.name}, by {way}") for w in chosen]) for way in ways
+    ]
+
+
 def main() -> None:
-    """A row for each workload and phase, as soon as it is measured; then some without the kernels of gradlib."""
+    """A row for each workload and phase, as soon as it is measured; then some in the ways that are not taken."""
     libraries = measure.load_libraries("cuda")
     effort = measure.QUICK if not device.REAL else measure.Effort(sample=0.02, rounds=5, budget=2.0)
     effort = dataclasses.replace(effort, warm_up=2)
@@ -206,8 +217,11 @@ def main() -> None:
         return measure.run(workload, libraries, "cuda", effort)
 
     rows.add_measured(WORKLOADS if device.REAL else WORKLOADS[-1:], run)
+    libraries = {"gradlib": libraries["gradlib"]}
+    for way, workloads in by_ways():
+        with paths.force(convolution=way):
+            rows.add_measured(workloads if device.REAL else workloads[-1:], run)
     with overlays.off():
-        libraries = {"gradlib": libraries["gradlib"]}
         rows.add_measured(by_formulas() if device.REAL else by_formulas()[:1], run)
 
 

@@ -1,11 +1,9 @@
-"""Namespaces of PyTorch's switches for libraries that are not used here: they are accepted and read back.
-
-`cudnn.allow_tf32` says how convolutions are computed, whoever computes them.
-"""
+"""Namespaces of PyTorch's switches for libraries; those of libraries that are not used here are read back."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -14,6 +12,7 @@ from typing import Any
 from .._refused import find
 from ..devices.cuda import precision
 from ..devices.numpy import mkl
+from ..tape.switches import switches
 
 
 class Switches(ModuleType):
@@ -76,28 +75,46 @@ def _no() -> bool:
     return False
 
 
-def _nothing() -> None:
-    return None
-
-
 def _hear_cudnn(settings: dict[str, Any]) -> None:
     own = settings["fp32_precision"]
     if own not in ("none", "ieee", "tf32"):
         raise RuntimeError(f"fp32_precision must be 'ieee', 'tf32' or 'none', but got {own!r}")
     allowed = settings["allow_tf32"] if own == "none" else own == "tf32"
     precision.let_convolutions_take_tf32(allowed)
+    switches.cudnn, switches.cudnn_deterministic = (
+        bool(settings[name]) for name in ("enabled", "deterministic")
+    )
+
+
+def _cudnn() -> Any:
+    """The module that calls cuDNN, which looks for the library when it is first asked."""
+    return importlib.import_module("..devices.cuda.cudnn", __package__)
+
+
+def _is_acceptable(tensor: Any) -> bool:
+    """Whether cuDNN may compute a convolution of a tensor: it is there and on, and takes the device and the dtype."""
+    takes = tensor.device.type == "cuda" and tensor.dtype.np in _cudnn().TYPES
+    return bool(takes and switches.cudnn and _cudnn().library() is not None)
 
 
 CONTENT: dict[str, tuple] = {
     "cudnn": (
-        "Switches of cuDNN, which is not used: convolutions are kernels of this package and products of cuBLAS. "
-        "allow_tf32, or fp32_precision ('tf32', 'ieee'; 'none': as allow_tf32 says), lets convolutions of float32 "
-        "round their inputs to TF32; the others are accepted, without effect.",
+        "cuDNN computes convolutions on CUDA where it is found (extras `cudnn12`, `cudnn13`): of half types, and of "
+        "float32 in TF32, but for kernels of one element and depthwise ones; the others are kernels of this package "
+        "and products of cuBLAS. is_available() and version() say whether the library is found, with or without a "
+        "device; enabled = False, or GRADLIB_CUDNN=0 in the environment, does without. deterministic: only algorithms "
+        "that give the same bits in every run. allow_tf32, or fp32_precision ('tf32', 'ieee'; 'none': as allow_tf32 "
+        "says), lets convolutions of float32 round their inputs to TF32, whoever computes them. benchmark and "
+        "benchmark_limit are accepted, without effect: heuristics of the library choose an algorithm, none are tried.",
         {
             "enabled": True, "benchmark": False, "benchmark_limit": 10, "deterministic": False, "allow_tf32": True,
             "fp32_precision": "none",
         },
-        {"is_available": _no, "version": _nothing, "is_acceptable": lambda tensor: False},
+        {
+            "is_available": lambda: _cudnn().library() is not None,
+            "version": lambda: _cudnn().version(),
+            "is_acceptable": _is_acceptable,
+        },
         _hear_cudnn,
     ),
     "mkldnn": (

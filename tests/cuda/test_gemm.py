@@ -346,11 +346,12 @@ def test_switches_have_pytorchs_names():
     assert cudnn is torch.backends.cudnn
     cudnn.benchmark = True
     assert torch.backends.cudnn.benchmark
-    with cudnn.flags(enabled=False, deterministic=True):
-        assert not cudnn.enabled and cudnn.deterministic
-    assert cudnn.enabled and not cudnn.deterministic
+    before = cudnn.enabled
+    with cudnn.flags(enabled=not before, deterministic=True):
+        assert cudnn.enabled is not before and cudnn.deterministic
+    assert cudnn.enabled is before and not cudnn.deterministic
     cudnn.benchmark = False
-    assert not cudnn.is_available() and cudnn.version() is None
+    assert cudnn.is_available() is (cudnn.version() is not None)
     for name in ("mkldnn", "openmp", "mps"):
         assert not getattr(torch.backends, name).is_available()
     with pytest.raises(AttributeError, match="no setting 'benchmrk'"):

@@ -344,6 +344,7 @@ def install() -> ctypes.CDLL:
     [lapack] = (package_folder("numpy").parent / "numpy.libs").glob("libscipy_openblas64_*")
     libraries_loaded["cusolver"].cuda_on_cpu_lapack(str(lapack).encode())
     load("libnccl.so.2", (HERE / "nccl.cpp").read_text())
+    load("libcudnn.so.9", (HERE / "cudnn.cpp").read_text())
     thunks = Thunks(runtime)
     for path in CUDART_MODULES:
         redirect(extension(path), runtime, thunks)

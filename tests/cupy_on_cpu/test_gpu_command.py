@@ -34,4 +34,8 @@ def test_all_stages_leave_rows(tmp_path):
         "kernel: conv",
         "capture",
         "host time of mul",
+        "kernel: conv float16 by cuDNN",
+        "conv 3x3 tf32, by cudnn",
+        "conv 3x3 tf32, by kernel",
     }
+    assert [row["version"] for row in rows if row["name"] == "cuDNN of convolutions"] == [92801]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import math
 import os
 import re
+import struct
 import sysconfig
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,7 @@ CUPY = (
     "-ftz=true",
     "--device-as-default-execution-space",
 )  # what CuPy adds to the options of a RawModule
+SIZED, MAX_THREADS = 4, 5  # a format and an attribute of .nv.info
 
 
 class Needs(NamedTuple):
@@ -154,6 +157,38 @@ def ptx_of(architecture: str, code: str, kernel: str, options: tuple[str, ...] =
     """The intermediate code of a kernel for a virtual architecture ("compute_90"); errors as of `translate`."""
     given = (f"--gpu-architecture={architecture}", *options, *CUPY)
     return _translate(library(), code, given, (kernel,), "PTX").binary.rstrip(b"\0").decode()
+
+
+def bounds_of(binary: bytes) -> dict[str, int]:
+    """The threads of a block that kernels were compiled for (__launch_bounds__), by lowered names; others have none.
+
+    The ELF file has a section ``.nv.info.KERNEL`` for each kernel: attributes of a format, a number and a size.
+    """
+    table, size, count, of_names = (
+        struct.unpack_from(form, binary, at)[0]
+        for form, at in (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
+    )
+    sections = [
+        struct.unpack_from("<I", binary, at) + struct.unpack_from("<QQ", binary, at + 24)
+        for at in range(table, table + size * count, size)
+    ]
+    names = sections[of_names][1]
+    found = {}
+    for name_at, start, length in sections:
+        name = binary[names + name_at : binary.index(b"\0", names + name_at)].decode()
+        if not name.startswith(".nv.info."):
+            continue
+        at = start
+        while at < start + length:
+            form, attribute, more = struct.unpack_from("<BBH", binary, at)
+            at += 4
+            if form == SIZED:
+                if attribute == MAX_THREADS:
+                    found[name.removeprefix(".nv.info.")] = math.prod(
+                        struct.unpack_from("<3I", binary, at)
+                    )
+                at += more
+    return found
 
 
 def needs_of(log: str) -> dict[str, Needs]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from nvrtc import compile_for, ptx_of
+from nvrtc import bounds_of, compile_for, compile_module, needs_of, ptx_of
 
 from gradlib.devices.cuda import fused
 from gradlib.devices.cuda.kernels import FAMILIES, MAX_BLOCK, OPTIONS, Module, folder
@@ -16,11 +16,14 @@ REGISTERS, SHARED = (
     1 << 16,
     48 * 1024,
 )  # of a multiprocessor; bytes of a block that nobody has to ask for
+HALF, OTHER = 128, 256
 LIMITED = {
-    "attention": 256, "attention_dq": 256, "attention_dkv": 256,  # __launch_bounds__
-    "conv_map": 128, "conv_weight": 128,
+    "attention": (HALF, OTHER), "attention_dq": (HALF, OTHER), "attention_dkv": (HALF, OTHER),
+    "conv_map": (HALF, HALF), "conv_weight": (HALF, HALF),
 }  # fmt: skip
-"""Threads of a block of the kernels that never have the most; for all others any block may be chosen."""
+"""Threads of a block of the kernels that never have the most, of half types and of others, as __launch_bounds__ says.
+
+For all other kernels any block may be chosen."""
 SPILLED = {"conv_map<float>": 64, "conv_map<double>": 128, "conv_weight<float>": 64}
 """Bytes of each thread that are kept in memory, so that three blocks fit."""
 
@@ -30,10 +33,13 @@ SPILLED = {"conv_map<float>": 64, "conv_map<double>": 128, "conv_weight<float>":
 def test_family_compiles(family, architecture):
     # rows: DEV-26
     module = FAMILIES[family]
-    needs = compile_for(architecture, module.code, module.kernels, OPTIONS)
-    for kernel, need in needs.items():
+    made = compile_module(architecture, module.code, module.kernels, OPTIONS)
+    bounds, all_needs = bounds_of(made.binary), needs_of(made.log)
+    for kernel, name in made.names.items():
+        limits, need = LIMITED.get(kernel.partition("<")[0]), all_needs[name]
+        assert bounds.get(name) == (limits and limits["float16" not in kernel]), kernel
         # a launch with more than a multiprocessor has fails, and only where it happens
-        threads = LIMITED.get(kernel.partition("<")[0], MAX_BLOCK)
+        threads = bounds.get(name, MAX_BLOCK)
         assert need.registers * threads <= REGISTERS, f"{kernel}: {need}"
         assert need.shared <= SHARED, f"{kernel}: {need}"
         assert need.spilled <= SPILLED.get(kernel, 0), f"{kernel}: {need}"
@@ -64,6 +70,18 @@ def test_half_types_are_moved_in_packs_of_16_bytes(family):
 def test_every_source_is_a_family():
     # rows: DEV-26
     assert {f.stem for f in folder().glob("*.cu")} == set(FAMILIES)
+
+
+def test_bounds_are_read_from_machine_code():
+    # rows: DEV-26
+    code = """
+    __global__ void __launch_bounds__(96) some(int* x) { x[0] = 1; }
+    __global__ void __launch_bounds__(64, 4) few(int* x) { x[0] = 1; }
+    __global__ void unlimited(int* x) { x[0] = 1; }
+    """
+    made = compile_module("sm_90", code, ("some", "few", "unlimited"))
+    bounds = bounds_of(made.binary)
+    assert [bounds.get(made.names[k]) for k in ("some", "few", "unlimited")] == [96, 64, None]
 
 
 def test_a_mistake_is_shown():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
-from nvrtc import compile_module, version
+from nvrtc import compile_module, ptx_of, version
 
 from gradlib.devices.cuda import fused
-from gradlib.devices.cuda.kernels import FAMILIES, OPTIONS
+from gradlib.devices.cuda.kernels import FAMILIES, OPTIONS, source
 from tests.kernels import sass
 
 fused.load()
@@ -44,6 +45,15 @@ template <int N> __global__ void keep(const float* from, float* to) {
   float kept[N];
   for (int k = 0; k < N; ++k) kept[k] = from[k];
   for (int k = 0; k < N; ++k) to[k] = kept[(int)from[k]];
+}
+"""
+
+FRAGMENTS = r"""
+template <bool FLIPPED> __global__ void fragments(unsigned* out) {
+  SHARED_MEMORY(float16, tile);
+  unsigned four[4];
+  load_four<FLIPPED>(four, tile + 24);
+  for (int i = 0; i < 4; ++i) out[i * 32 + threadIdx.x] = four[i];
 }
 """
 
@@ -97,6 +107,23 @@ def test_products_loads_and_copies_are_seen():
     )
     assert narrow.inner is None and narrow.stack == narrow.local == 0
     assert kept.stack >= 1200 and kept.local > 0
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_matrices_come_from_shared_memory_as_the_pretended_device_has_them(flipped):
+    """What `load_four` is on a GPU, of one small kernel; test_cuda_on_cpu.py runs what stands for it elsewhere."""
+    code = source("common.cuh") + source("product.cuh") + FRAGMENTS
+    kernel = f"fragments<{str(flipped).lower()}>"
+    text = ptx_of("compute_90", code, kernel, OPTIONS)
+    [(how, given, at)] = re.findall(r"\bldmatrix\.(\S+) \{([^}]*)\}, \[([^\]]*)\]", text)
+    assert how == f"sync.aligned.m8n8.x4.{'trans.' * flipped}shared.b16"
+    stored = re.findall(r"st\.global\.u32\s+\[%\w+(?:\+(\d+))?\], (%r\d+);", text)
+    assert stored == [(str(128 * i or ""), r) for i, r in enumerate(given.split(","))]  # in order
+    assert re.search(rf"add\.s64\s+(%rd\d+), %rd\d+, 48;\s+cvt\.u32\.u64\s+{at}, \1;", text), text
+    made = compile_module(sass.ARCHITECTURE, code, (kernel,), OPTIONS)
+    [function] = sass.disassembled(made.binary).values()
+    moved = [o for o in function.operations if o.startswith("LDSM")]
+    assert moved == [f"LDSM.16.M{'T' * flipped}88.4"]
 
 
 def test_what_is_small_is_flushed_in_float32_alone_and_products_are_fused():

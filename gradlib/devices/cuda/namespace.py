@@ -6,6 +6,7 @@ here waits for the device, except what returns values to the host.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
@@ -166,6 +167,12 @@ class CupyBackend:
             self.xp.cuda.get_allocator() == pool.malloc
         ):  # not if the program has chosen one of its own
             self.xp.cuda.set_allocator(self.allocator.take)
+
+    @functools.cached_property
+    def cudnn(self) -> Any:
+        """Convolutions by cuDNN, which is looked for when the first of them asks; None without it."""
+        found = importlib.import_module(".cudnn", __package__)
+        return None if found.library() is None else found.Convolutions(self.xp)
 
     @property
     def overlays(self) -> Any:

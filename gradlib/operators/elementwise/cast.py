@@ -123,7 +123,15 @@ handed.over(cast_unmade=_cast_unmade)
 
 
 def _move(array, target: device, non_blocking: bool):
+    """A raw array on another device, dense, with its strides in the same order: channels that are last stay last."""
+    if array.ndim > 1 and not array.flags.c_contiguous:
+        order = order_of((array,), array.shape)
+        moved = _move_rows(array.transpose(order), target, non_blocking)
+        return moved.transpose([order.index(d) for d in range(len(order))])
+    return _move_rows(array, target, non_blocking)
 
+
+def _move_rows(array, target: device, non_blocking: bool):
     if non_blocking:
         moved = handed.pinned_move(array, -1 if target.type == "cpu" else target.index)
         if moved is not None:

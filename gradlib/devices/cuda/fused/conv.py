@@ -1,4 +1,4 @@
-"""Convolutions and their gradients (`kernels/conv.cu`)."""
+"""Convolutions and their gradients (`kernels/conv.cu`, and cuDNN)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from ....operators.nn.conv import _bias_grad
 from ....operators.nn.windows import out_sizes
-from .. import precision
+from ....tape.switches import switches
+from .. import cudnn, precision
 from ..kernels import F4, F8, FLOATS, HALVES, blocks_for, dense, family
 from . import forward, one_by_one, paths, reduce, vjp
 from .windows import layout
@@ -36,7 +37,7 @@ class _Sizes:
     """What a convolution reads: x (images, channels, space), weight (outputs, channels / groups, kernel)."""
 
     def __init__(self, images: int, weight_shape: tuple, space: tuple, out: tuple, *how: Any):
-        stride, padding, dilation, self.groups = how
+        self.how = stride, padding, dilation, self.groups = how
         self.images, self.kernel, self.stride = images, weight_shape[2:], stride
         self.outputs, self.channels = weight_shape[0] // self.groups, weight_shape[1]
         self.space, self.out = tuple(space), tuple(out)
@@ -46,6 +47,16 @@ class _Sizes:
         self.pointwise = self.groups == 1 and math.prod((*self.kernel, *stride)) == 1
         self.pointwise = self.pointwise and not any(padding)
         self.depthwise = self.channels == 1 and self.groups > 1
+
+    def shapes(self) -> cudnn.Shapes | None:
+        """As cuDNN takes them; None if it does not."""
+        channels, outputs = self.channels * self.groups, self.outputs * self.groups
+        return cudnn.shapes(
+            (self.images, channels, *self.space),
+            (outputs, self.channels, *self.kernel),
+            (self.images, outputs, *self.out),
+            *self.how,
+        )
 
     def numbers(self, *more: int) -> tuple:
         """Arguments of the kernels: images, groups, channels and outputs of a group."""
@@ -59,13 +70,31 @@ def _alike(*arrays: Any) -> bool:
     return dtype in FLOATS and all(a is None or (a.dtype == dtype and a.size) for a in arrays)
 
 
-def _way(sizes: _Sizes, *arrays: Any) -> str:
-    """Which way of the table `paths` is taken."""
-    alike = _alike(*arrays)
-    tf32 = arrays[0].dtype == F4 and precision.convolutions_take_tf32()
-    fits = alike and sizes.windows is not None
-    case = paths.Convolution(fits, alike, sizes.pointwise, sizes.depthwise, tf32)
-    return paths.way("convolution", case)
+def _case(xp: Any, sizes: _Sizes, *arrays: Any) -> paths.Convolution:
+    """What decides which way of the table `paths` is taken."""
+    alike, dtype = _alike(*arrays), arrays[0].dtype
+    tf32 = dtype == F4 and precision.convolutions_take_tf32()
+    there = alike and switches.cudnn and getattr(xp, "cudnn", None)
+    return paths.Convolution(
+        fits=alike and sizes.windows is not None,
+        alike=alike,
+        pointwise=sizes.pointwise,
+        depthwise=sizes.depthwise,
+        tf32=tf32,
+        half=dtype in HALVES,
+        cudnn=bool(there and there.lib and sizes.shapes()),
+    )
+
+
+def _by_cudnn(xp: Any, kind: str, sizes: _Sizes, first: Any, second: Any, bias: Any = None) -> Any:
+    """A call of cuDNN, and `bias` added; NotImplemented if it does not have it."""
+    made = xp.cudnn.run(kind, sizes.shapes(), first, second)
+    if made is NotImplemented:
+        return NotImplemented
+    memory, last = made
+    one_by_one.add_bias(xp, MODULE, memory, bias, 1 if last else math.prod(memory.shape[2:]))
+    n = memory.ndim
+    return memory.transpose(0, n - 1, *range(1, n - 1)) if last else memory
 
 
 def _tiles(rows: int, columns: int, dtype: Any) -> tuple[int, int]:
@@ -75,7 +104,16 @@ def _tiles(rows: int, columns: int, dtype: Any) -> tuple[int, int]:
 def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool) -> Any:
     """The convolution of `source`, or with `back` the gradient of its input (and `bias` added)."""
     space = sizes.space if back else sizes.out
-    way = _way(sizes, source, weight, bias)
+    case = _case(xp, sizes, source, weight, bias)
+    way = paths.way("convolution", case)
+    if way == "cudnn":
+        kind, first, second = (
+            (cudnn.DATA, weight, source) if back else (cudnn.FORWARD, source, weight)
+        )
+        out = _by_cudnn(xp, kind, sizes, first, second, bias)
+        if out is not NotImplemented:
+            return out
+        way = paths.way("convolution", case._replace(cudnn=False))
     if way == "product":
         return one_by_one.product(xp, MODULE, source, weight, bias, back, space)
     rows = sizes.channels if back else sizes.outputs
@@ -100,7 +138,13 @@ def _map(xp: Any, sizes: _Sizes, source: Any, weight: Any, bias: Any, back: bool
 
 def _weight(xp: Any, sizes: _Sizes, x: Any, g: Any) -> Any:
     """The gradient of the weight."""
-    way = _way(sizes, x, g)
+    case = _case(xp, sizes, x, g)
+    way = paths.way("convolution", case)
+    if way == "cudnn":
+        out = _by_cudnn(xp, cudnn.FILTER, sizes, x, g)
+        if out is not NotImplemented:
+            return out
+        way = paths.way("convolution", case._replace(cudnn=False))
     if way == "product":
         shape = (g.shape[1], x.shape[1], *sizes.kernel)
         return one_by_one.weight_gradient(xp, x, g, shape)

@@ -43,11 +43,16 @@ def product(
         flat, inner = xp.convolution_product(rows, matrix.T), 1
         last = flat.reshape(shape[0], *space, shape[1])
         out = last.transpose(0, last.ndim - 1, *range(1, last.ndim - 1))
+    add_bias(xp, module, flat, bias, inner)
+    return out
+
+
+def add_bias(xp: Any, module: Module, flat: Any, bias: Any, inner: int) -> None:
+    """Add a bias, or None, to an array in memory: `inner` positions of a channel lie one after another."""
     if bias is not None:
-        sizes = (np.int64(n) for n in (flat.size, shape[1], inner))
+        sizes = (np.int64(n) for n in (flat.size, bias.size, inner))
         blocks = packs_for(flat.size, flat.dtype)
         module.launch(xp, ("add_bias", flat.dtype), blocks, 256, flat, dense(xp, bias), *sizes)
-    return out
 
 
 def weight_gradient(xp: Any, x: Any, g: Any, shape: tuple) -> Any:

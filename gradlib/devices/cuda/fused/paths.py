@@ -20,6 +20,8 @@ class Convolution(NamedTuple):
     pointwise: bool  # a kernel of one element, stride 1, no padding, one group
     depthwise: bool  # one channel in each of several groups
     tf32: bool  # float32 that may be rounded to TF32, which is multiplied on tensor cores
+    half: bool  # a half type
+    cudnn: bool  # whether cuDNN is there, may be used, and counts such sizes
 
 
 class Attention(NamedTuple):
@@ -40,8 +42,12 @@ class Way(NamedTuple):
 FORMULA = Way("formula", lambda case: True)
 TABLE: dict[str, tuple[Way, ...]] = {
     "convolution": (
-        Way("product", lambda case: case.alike and case.pointwise),  # one of cuBLAS
+        # one product of cuBLAS, of matrices as they lie: cuDNN would make the same, behind a longer call
+        Way("product", lambda case: case.alike and case.pointwise),
+        # nothing for tensor cores: reads and writes each number once, which is all that there is to do
         Way("depthwise", lambda case: case.fits and case.depthwise),
+        # the best use of tensor cores that there is; float32 that is to be exact, and float64, are left to the kernel
+        Way("cudnn", lambda case: case.cudnn, lambda case: case.half or case.tf32),
         Way("kernel", lambda case: case.fits, lambda case: not case.tf32),
         FORMULA,
     ),
