@@ -143,10 +143,7 @@ class Recorder(Ops, Backward, Reads):
         name = self.name_of(array)
         if name is None and (owner := self._detached_from(array)) is not None:
             name = self.root(owner)
-        if name is None and array.__class__ is ndarray:
-            made = next((t for t in self.created_here.values() if t._array is array), None)
-            name = None if made is None else self._constant_tensor(made)
-        return name
+        return self._made_of_numbers(array) if name is None else name
 
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""
@@ -222,7 +219,7 @@ class Recorder(Ops, Backward, Reads):
 
     def created(self, tensor: Any) -> None:
         if not self.depth and not self.off:
-            self.created_here[id(tensor)] = tensor
+            self.created_here[id(tensor._array)] = tensor
             self.kept.append(tensor)
             if tensor._ver is not INFERENCE:  # of which no plan is made
                 self.seen.setdefault(id(tensor), (tensor, version_of(tensor), len(self.writes)))
@@ -305,7 +302,7 @@ class Recorder(Ops, Backward, Reads):
         name = self.name_of(t._array)
         if name is not None and not self._noticed(t, name):
             return None
-        if name is None and (name := self._constant_tensor(t)) is None:
+        if name is None and (name := self._made_of_numbers(t._array)) is None:
             self.refuse(
                 "the step returns a tensor that came about in a way that is not recorded", False
             )

@@ -57,7 +57,9 @@ class Writer:
         self.roots: dict[int, tuple[str, Any]] = {}  # id of a tensor from before -> its variable
         self.loaded: set[str] = set()
         self.drawn: set[str] = set()  # variables that functions gave which are no ops
-        self.created_here: dict[int, Any] = {}
+        self.created_here: dict[
+            int, Any
+        ] = {}  # tensors that no op made, by the ids of their arrays
         self.released: set[int] = set()  # nodes whose graph backward has used up
         self.leaves: dict[int, Any] = {}
         self.sums: set[str] = set()  # variables of sums on their way to one node
@@ -198,7 +200,7 @@ class Writer:
             owner = t if id(t) in reached else self._detached_from(array)
             name = None if owner is None else self.root(owner)
         if name is None:
-            name = self._gradient(t) or self._constant_tensor(t)
+            name = self._gradient(t) or self._made_of_numbers(array)
         if name is None:
             self.refuse("a tensor is used that came about in a way that is not recorded")
         elif not self._noticed(t, name):
@@ -239,10 +241,15 @@ class Writer:
         self.emit(f"{name} = {self.draft.constant(leaf)}._grad._array", (name,), ())
         return name
 
-    def _constant_tensor(self, t: Any) -> str | None:
-        """A tensor that the step makes of numbers: the same each time, which the second recording confirms."""
-        array = t._array
-        if id(t) not in self.created_here or not _is_private(array):
+    def _made_of_numbers(self, array: Any) -> str | None:
+        """The array of a tensor that is made of numbers: the same each time, which the second recording confirms."""
+        t = self.created_here.get(id(array))
+        if (
+            t is None
+            or t._array is not array
+            or array.__class__ is not ndarray
+            or not _is_private(array)
+        ):
             return None
         if t._ver is INFERENCE or version_of(t):
             return None

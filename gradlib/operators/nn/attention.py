@@ -15,6 +15,7 @@ from ...op.declare import declare
 from ...op.expose import function
 from ...op.formulas import formula_function, traced_ops
 from ...tape import errors
+from ...tape.modes import made_of_numbers
 from ...tape.tensor import Tensor
 from ..kinds import lowered, narrow, raw, unsupported
 from .dropout import dropout
@@ -71,7 +72,8 @@ def attention_weights(F, query, key, attn_mask, is_causal, scale):
     scores = F.matmul(query * scale, F.transpose(key, key.ndim - 2, key.ndim - 1))
     last = scores.ndim - 1
     if is_causal:
-        later = np.triu(np.ones(tuple(scores.shape[-2:]), bool), 1)
+        rows, columns = map(np.arange, scores.shape[-2:])
+        later = columns > rows[:, None]
         scores = F.masked_fill(scores, F.mask_like(scores, later), -math.inf)
     if attn_mask is None or not scores.shape[-1]:
         return F.softmax(scores, last)
@@ -87,7 +89,7 @@ def attention_weights(F, query, key, attn_mask, is_causal, scale):
 def mask_like(F, like, array):
     """A NumPy array of truth values as a constant where `like` is."""
     made = F.places_like(like, array)
-    return Tensor._make(made) if hasattr(like, "_array") else made
+    return made_of_numbers(Tensor._make(made)) if hasattr(like, "_array") else made
 
 
 def _attention_vjp(F, g, query, key, value, attn_mask, is_causal, scale, needs):
