@@ -211,7 +211,8 @@ class Backward(Functions):
     def _add(self, have: _Pair, more: _Pair) -> _Pair:
         name, total = self.draft.fresh(), have[0] + more[0]
         text, add, new = f"{have[1]} + {more[1]}", self.draft.constant(np.add), None
-        if have[1] in self.sums and total.shape == have[0].shape and total.dtype is have[0].dtype:
+        alike = total.shape == have[0].shape and total.dtype is have[0].dtype
+        if have[1] in self.sums and alike and total.strides == have[0].strides:
             text = f"{add}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
         else:
             into = f"{add}({have[1]}, {more[1]}, {OUT})"
@@ -333,7 +334,7 @@ class Backward(Functions):
         own, o = found.pop(0, (0, "0"))
         part[...] = own
         effect = f"{p}[...] = {o}"
-        self.emit(effect, (), (p, o) if o[0] == "t" else (p,), "", True, undone=True)
+        self.emit(effect, (), (p, o) if o[0] == "t" else (p,), "", True, undone=True, again=True)
         return [(0, (whole, self._name(whole, w))), *found.items()]
 
     def _joint(self, node: Any, grad: Any, function: Any, wants: tuple, others: tuple) -> Any:

@@ -301,6 +301,8 @@ class Ops(Writer, Interposer):
             return proceed()
         arrays, names, _, texts, ins = written
         given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
+        if not self.is_made_here(tensor._array):
+            self.confirm()
         self.depth += 1
         try:
             inplace(op, tensor, given, attrs)
@@ -318,6 +320,7 @@ class Ops(Writer, Interposer):
                 f"{op.public}_",
                 True,
                 undone=here,
+                again=here,
             )
         else:
             out, run = self.draft.fresh(), self.draft.constant(op.forward)
@@ -330,6 +333,7 @@ class Ops(Writer, Interposer):
                 "",
                 True,
                 undone=here,
+                again=here,
             )
         self.writes.append(tensor)
         self._count_write(tensor)

@@ -34,7 +34,7 @@ class Line(NamedTuple):
     effect: it does more than give its results. span: the number of the op or node, which may have several lines.
     node: the name of the node of a backward pass that it is of; "" in forward. made: its result, where that is known to
     be a new array. leaf: the variable of the leaf that takes the result over as its gradient; fitting: if it is new, as
-    it is.
+    it is. again: its effect is on memory of the plan alone.
     """
 
     text: str
@@ -48,6 +48,7 @@ class Line(NamedTuple):
     made: Made | None = None
     leaf: str = ""
     fitting: bool = False
+    again: bool = False
 
 
 class Learned:

@@ -95,6 +95,7 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("random numbers of a Generator of its own are drawn", False)
         if self.refused is None:
             self._check_writes()
+        self.confirm()
         if self.refused is None and default_generator._pack() != self.draws:
             self.refuse("random numbers are drawn outside of what is recorded", False)
         return result
@@ -125,6 +126,11 @@ class Recorder(Ops, Backward, Reads):
             ins += found[1]
         if default_generator._pack() != self.draws:
             self.refuse("random numbers are drawn outside of what is recorded")
+        own = not any(
+            [isinstance(a, Tensor) for a in args]
+        )  # what it changes, if it changes anything
+        if not own:
+            self.confirm()
         with self.quiet():
             result = self._whole(function, args)
         self.draws = default_generator._pack()
@@ -132,7 +138,7 @@ class Recorder(Ops, Backward, Reads):
             return result
         out = self.draft.fresh()
         self.emit(f"{out} = {self.draft.constant(function)}({', '.join(texts)})", (out,), tuple(ins),
-                  function.__name__, True, undone=not any([isinstance(a, Tensor) for a in args]))  # fmt: skip
+                  function.__name__, True, undone=own, again=own)  # fmt: skip
         if result is not None:
             self._name(result, out)
             self.drawn.add(out)

@@ -337,6 +337,7 @@ class Captured:
             return self._give_up(entry, _REACHED, "", args, kwargs)
         reached.containers |= given.containers
         recorder = Recorder(reached, tensors, entry.learned, self.fuses)
+        recorder.confirms = bool(entry.before)
         result = recorder.record(self.step, args, kwargs)
         returned = None
         if not recorder.off:

@@ -14,6 +14,7 @@ from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.source import describe, user_frame
 from ..tape.storage import INFERENCE, version_of
 from ..tape.tensor import Tensor
+from .check import first_difference
 from .memory import Made
 from .plan import Draft, Learned, Line
 from .state import State
@@ -70,6 +71,10 @@ class Writer:
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`
+        self.confirms = (
+            False  # a draft of a recording before, which is tried out as soon as it has to be
+        )
+        self.values: dict[str, Any] = {}  # arrays by variable
         self.watch = Watch(self)
         for i, t in enumerate(arguments):
             self._name(t._array, f"a{i}")
@@ -78,7 +83,7 @@ class Writer:
         self.seen: dict[
             int, tuple[Any, int, int]
         ] = {}  # tensors made here: (tensor, version, writes before)
-        self.draws = default_generator._pack()
+        self.draws = self.drawn_from = default_generator._pack()
         before = [t._grad for t in reached.tensors.values() if t._grad is not None]
         self.kept += (owners := [root_of(g._array) for g in before])
         self._before = {id(o) for o in owners}  # whose memory gradients from before have
@@ -154,9 +159,24 @@ class Writer:
 
     def _name(self, value: Any, name: str) -> str:
         self.names[id(value)] = name
+        self.values[name] = value
         self.draft.laid_out(name, value)
         self.kept.append(value)
         return name
+
+    def confirm(self) -> None:
+        """Try the lines out; see check.py. From now on the step may do what cannot be repeated."""
+        if self.off or not self.confirms:
+            return
+        self.confirms = False
+        with self.quiet():
+            try:
+                line = first_difference(self.draft, self.arguments, self.values, self.drawn_from)
+            except Exception as exc:
+                self.refuse(f"its lines cannot be run: {type(exc).__name__}: {exc}", False)
+                return
+        if line is not None:
+            self.refuse(f"its lines give other numbers than the step: {line.what}", site=line.site)
 
     def emit(
         self,
@@ -167,13 +187,15 @@ class Writer:
         effect: bool = False,
         made: Made | None = None,
         undone: bool = False,
+        again: bool = False,
     ) -> None:
-        """One more line. undone: of one with an effect, whether that can be undone."""
-        if effect and not undone and not self.lasting:
-            self.lasting = what or text
+        """One more line. undone: of one with an effect, whether that can be undone; again: or comes to nothing."""
+        if effect and not (undone or again):
+            self.confirm()
+            self.lasting = self.lasting or what or text
         frame = user_frame(sys._getframe(1))
         site = frame.f_code, frame.f_lasti
-        line = Line(text, outs, ins, site, what, effect, self.spans, made=made)
+        line = Line(text, outs, ins, site, what, effect, self.spans, made=made, again=again)
         self.draft.lines.append(line)
 
     def name_of(self, array: Any) -> str | None:
@@ -237,6 +259,7 @@ class Writer:
         leaf = next((x for x in self.leaves.values() if x._grad is t), None)
         if leaf is None:
             return None
+        self.confirm()
         name = self.draft.fresh()
         self.emit(f"{name} = {self.draft.constant(leaf)}._grad._array", (name,), ())
         return name

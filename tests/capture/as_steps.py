@@ -13,11 +13,14 @@ import textwrap
 import traceback
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import process_time
 from typing import Any
 
 import gradlib as torch
+from gradlib._capture import check, writer
+from gradlib.tape.source import describe
 from tests.oracle.found_programs import names_for
 
 STEPS = 20
@@ -182,9 +185,29 @@ def captured_part(program: str, tries: int = 12) -> tuple[str, int]:
     return program, 0
 
 
+class WrongLines(BaseException):
+    """A draft gives other numbers than the step."""
+
+
+@contextmanager
+def strictly() -> Iterator[None]:
+    """Where a draft gives other numbers than the step, which is then run as it is, `WrongLines` is raised."""
+
+    def raising(*given: Any) -> None:
+        line = check.first_difference(*given)
+        if line is not None:
+            raise WrongLines(f"{line.text}  # {line.what} at {describe(line.site)}")
+
+    before, writer.first_difference = writer.first_difference, raising
+    try:
+        yield
+    finally:
+        writer.first_difference = before
+
+
 def differences(program: str, raw: bool = False, steps: int = STEPS) -> tuple[list[str], int]:
     """Where a program does something else if it is captured, and how many plans were made of it."""
-    with warnings.catch_warnings(action="ignore"):
+    with warnings.catch_warnings(action="ignore"), strictly():
         made = Step(program, raw)
         expected, _ = made.run(lambda f: f, steps)
         found, step = made.run(torch.capture, len(expected))

@@ -1,0 +1,100 @@
+"""A draft is tried out before it becomes a plan: its lines are run once more, and have to give what the step gave.
+
+That is done in the recording that confirms a draft, before the step does something that cannot be repeated: an
+optimizer's step, a write to an argument or a buffer, a look at a gradient. What lines write to memory of the step they
+write to their own; gradients are not set, and the random numbers are those that the step drew.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from ..tape.generator import default_generator
+from .memory import Groups
+
+_INTO = re.compile(r"\bout=(t\d+)\)$")
+CLOSE = 1e-4  # relative: of libraries whose bits depend on where arrays lie
+
+
+class Differs(Exception):
+    """A line gives something else than the step; its argument is the number of the line."""
+
+
+def first_difference(draft: Any, arguments: list, values: dict[str, Any], drawn: Any) -> Any:
+    """Run the lines so far; the first that gives something else than the step did, None if there is none.
+
+    Args:
+        arguments: what the step is called with.
+        values: the arrays that the step has by now, by variable.
+        drawn: the state of the generator when the step began.
+    """
+    lines = [(i, x) for i, x in enumerate(draft.lines) if x.again or not x.effect]
+    groups = Groups([x for _, x in lines], ())
+    when = _when([x for _, x in lines], groups, values)
+    ends: dict[int, list[str]] = {}  # line -> variables that are needed no more
+    for name in {n for _, x in lines for n in (*x.ins, *x.outs) if n[0] == "t"}:
+        ends.setdefault(groups.last[groups.of(name)], []).append(name)
+    body = ["".join(f"A{i}, " for i in range(len(arguments))) + "= arguments"] if arguments else []
+    for k, (i, line) in enumerate(lines):
+        body.append(line.text)
+        body += [f"check({i}, {n!r}, {n})" for n in when.get(k, ())]
+        if k in ends:
+            body.append(" = ".join(ends[k]) + " = None")
+    source = "def run(arguments, check):\n" + "".join(f"    {x}\n" for x in (*body, "return"))
+    names: dict[str, Any] = {**draft.names, "__name__": "gradlib.generated"}
+
+    def check(i: int, name: str, found: Any) -> None:
+        if not _same(found, values[name]):
+            raise Differs(i)
+
+    now = default_generator._pack()
+    default_generator._unpack(drawn)
+    try:
+        exec(source, names)
+        with np.errstate(all="ignore"):
+            names["run"](arguments, check)
+    except Differs as exc:
+        return draft.lines[exc.args[0]]
+    finally:
+        default_generator._unpack(now)
+    return None
+
+
+def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list[str]]:
+    """Behind which line each variable is looked at: all that write to its memory come before.
+
+    A sum of gradients is written over the sum before it, where the step made a new array: what was there is looked at
+    before that, or not at all.
+    """
+    written: dict[str, int] = {}  # memory -> the last line that writes to it
+    sums: dict[str, list[int]] = {}  # memory -> sums that are written over others
+    made: dict[str, int] = {}
+    for k, line in enumerate(lines):
+        if not line.outs:
+            written.update({groups.of(name): k for name in line.ins})
+        elif into := _INTO.search(line.text):
+            sums.setdefault(groups.of(into[1]), []).append(k)
+        made.update(dict.fromkeys(line.outs, k))
+    found: dict[int, list[str]] = {}
+    for name, k in made.items():
+        last = max(k, written.get(groups.of(name), 0))
+        if name in values and not any([k < s <= last for s in sums.get(groups.of(name), ())]):
+            found.setdefault(last, []).append(name)
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a.__class__ is not b.__class__:
+        return False
+    if not isinstance(a, (np.ndarray, np.generic)):
+        return True
+    if (a.dtype, a.shape, a.strides) != (b.dtype, b.shape, b.strides):
+        return False
+    return a.tobytes() == b.tobytes() or _close(a, b)
+
+
+def _close(a: Any, b: Any) -> bool:
+    return a.dtype.kind in "fc" and np.allclose(a, b, CLOSE, 0, equal_nan=True)

@@ -1,0 +1,111 @@
+"""A draft with a wrong line becomes no plan: the lines are tried out in the recording that confirms it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import gradlib as torch
+from gradlib import nn
+from gradlib._capture import check, writer
+from tests.capture.as_steps import facts
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it(strict, monkeypatch):
+    """Wrong lines are what is made here."""
+    monkeypatch.setattr(writer, "first_difference", check.first_difference)
+
+
+def run(wrap):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(4, 4), nn.Tanh(), nn.LayerNorm(4), nn.Dropout(0.2), nn.Linear(4, 4)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        h = model(x)
+        h[:, 1] *= 2
+        loss = (h - y).square().mean() + h.exp().sum() * 1e-3
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step, found = wrap(step), []
+    for _ in range(6):
+        found.append(facts([step(torch.randn(4, 4), torch.randn(4, 4)), *model.parameters()]))
+    return found, step
+
+
+def other_variable(line, values):
+    """A variable in whose place the line could read another one, and that one; None if there is none."""
+    for old in line.ins:
+        array = values.get(old)
+        for name, v in values.items():
+            alike = (
+                name[0] == old[0] == "t"
+                and name not in (old, *line.outs)
+                and v.__class__ is array.__class__
+            )
+            if (
+                alike
+                and (v.shape, v.dtype) == (array.shape, array.dtype)
+                and v.tobytes() != array.tobytes()
+            ):
+                return old, name
+    return None
+
+
+def test_wrong_lines(monkeypatch):
+    expected, _ = run(lambda f: f)
+    number, faults, noticed, count = 0, 0, 0, 1
+
+    def with_fault(draft, arguments, values, drawn):
+        nonlocal faults, count
+        count, line = len(draft.lines), draft.lines[number]
+        before = (
+            list(values)[: list(values).index(line.outs[0])]
+            if line.outs and line.outs[0] in values
+            else []
+        )
+        found = other_variable(line, {n: values[n] for n in before})
+        if found and not line.effect:
+            faults += 1
+            left, sign, right = line.text.rpartition(" = ")
+            text = left + sign + re.sub(rf"\b{found[0]}\b", found[1], right)
+            draft.lines[number] = line._replace(text=text, ins=(*line.ins, found[1]))
+        return check.first_difference(draft, arguments, values, drawn)
+
+    monkeypatch.setattr(writer, "first_difference", with_fault)
+    while number < count:
+        before = faults
+        found, step = run(torch.capture)
+        assert found == expected
+        said = [f.why for f in torch.explain(step)]
+        if faults > before:
+            noticed += any(["its lines give other numbers than the step" in why for why in said])
+        number += 1
+    assert faults > 20
+    assert noticed >= faults - 1  # the gradient of what is overwritten is 0, whatever it is made of
+
+
+def test_the_random_state_and_gradients_are_left_alone():
+    w = torch.ones(3, requires_grad=True)
+
+    def step(x):
+        w.grad = None
+        (torch.dropout(x, 0.5, True) * w * torch.rand(3)).sum().backward()
+        return torch.randn(3)
+
+    runs = []
+    for wrap in (lambda f: f, torch.capture):
+        torch.manual_seed(3)
+        run, found = wrap(step), []
+        for k in range(6):
+            found += [facts(run(torch.ones(3) * k)), facts(w.grad), facts(torch.get_rng_state())]
+        runs.append(found)
+    assert runs[0] == runs[1]
+    assert run.replays == 1
