@@ -50,7 +50,7 @@ def test_repeated_indices_accumulate_in_gradients():
 
 
 @pytest.mark.parametrize(
-    "rows, width, table", [(9, 5, 3), (90, 40, 300), (900, 40, 7), (900, 40, 700)]
+    ("rows", "width", "table"), [(9, 5, 3), (90, 40, 300), (900, 40, 7), (900, 40, 700)]
 )
 def test_rows_that_repeat_are_all_added(rows, width, table):
     random = np.random.default_rng(0)
