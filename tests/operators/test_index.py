@@ -49,22 +49,6 @@ def test_repeated_indices_accumulate_in_gradients():
     assert y.grad.tolist() == [0, 2, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("rows", "width", "table"), [(9, 5, 3), (90, 40, 300), (900, 40, 7), (900, 40, 700)]
-)
-def test_rows_that_repeat_are_all_added(rows, width, table):
-    random = np.random.default_rng(0)
-    index, values = random.integers(table, size=rows), random.integers(-9, 9, (rows, width))
-    expected = np.zeros((table, width))
-    for i, row in zip(index, values, strict=True):
-        expected[i] += row
-    where, what = gl.tensor(index), gl.tensor(values, dtype=gl.float32)
-    weight = gl.zeros(table, width, requires_grad=True)
-    gl.nn.functional.embedding(where, weight).backward(what)
-    for found in (weight.grad, gl.zeros(table, width).index_add(0, where, what)):
-        np.testing.assert_array_equal(found.numpy(), expected)
-
-
 def test_a_later_change_of_the_index_does_not_change_the_gradient():
     x, index = count(3).requires_grad_(), gl.tensor([0, 1])
     y = x[index]

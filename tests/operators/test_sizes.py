@@ -42,7 +42,8 @@ def awkward(rng, dtype, shape):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8", "u1", "i2"])
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((900,), 0), ((3, 400), 1), ((400, 3), 0), ((10, 4), 0)]
+    ("shape", "dim"),
+    [((4000,), 0), ((6, 1400), 1), ((40, 80), 1), ((80, 6, 9), 0), ((5, 900), 1), ((10, 4), 0)],
 )
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorting_is_stable_at_every_size(rng, dtype, shape, dim, descending):
@@ -70,7 +71,8 @@ def test_topk_of_many(rng, dtype, shape, dim, largest, distinct):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c16", "f2"])
 @pytest.mark.parametrize("spread", ["even", "one row", "a few rows", "once"])
-def test_adding_many_rows(rng, dtype, spread):
+@pytest.mark.parametrize("width", [40, 200])
+def test_adding_many_rows(rng, dtype, spread, width):
     rows, n = 300, 200
     index = {
         "even": rng.integers(0, rows, n),
@@ -78,7 +80,7 @@ def test_adding_many_rows(rng, dtype, spread):
         "a few rows": np.where(rng.random(n) < 0.5, 7, rng.integers(0, rows, n)),
         "once": rng.permutation(rows)[:n],
     }[spread]
-    x, source = (rng.integers(-4, 5, (m, 40)).astype(dtype) for m in (rows, n))
+    x, source = (rng.integers(-4, 5, (m, width)).astype(dtype) for m in (rows, n))
     expected = x.copy()
     np.add.at(expected, index, source)
     i = torch.from_numpy(index)
