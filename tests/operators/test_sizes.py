@@ -55,7 +55,9 @@ def test_sorting_is_stable_at_every_size(rng, dtype, shape, dim, descending):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
-@pytest.mark.parametrize(("shape", "dim"), [((3000,), 0), ((4, 900), 1), ((900, 4), 0)])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((3000,), 0), ((4, 900), 1), ((900, 4), 0), ((90, 40), 1)]
+)
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("distinct", [False, True])
 def test_topk_of_many(rng, dtype, shape, dim, largest, distinct):

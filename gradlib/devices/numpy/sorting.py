@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...operators.reduce.sort import kth_by, stable_order, topk_by
+from ...operators.shape.slicing import at
 from ...tape.layout import in_order
 from . import forward
 
@@ -15,6 +16,7 @@ LARGE = 1 << 11  # elements up to which NumPy's stable argsort is as quick
 SHORT = (
     1 << 10
 )  # elements along the dimension up to which numbers of 4 bytes are sorted with their places
+ALL = 256  # the same up to which topk sorts them all
 LONG = 512  # the same from which digits of 8 bytes are quicker, and candidates for topk
 _DIGIT = np.dtype(np.uint16)
 _SIGNED = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
@@ -153,6 +155,8 @@ def topk_index(xp: Any, self: Any, *, k: int, dim: int, largest: bool, sorted: b
     if self.dtype.names:
         return NotImplemented
     n = self.shape[dim] if self.ndim else 0
+    if 0 < n <= ALL and (order := quick_argsort(xp.wide(self), dim, largest)) is not None:
+        return np.ascontiguousarray(order[at(dim, slice(0, k))])
     if k and n >= LONG and 16 * k <= n:
         moved = np.ascontiguousarray(np.moveaxis(xp.wide(self), dim, -1))
         found = top_places(moved.reshape(-1, n), k, largest)
