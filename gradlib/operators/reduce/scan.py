@@ -101,28 +101,28 @@ def _steps(F, x, dim, combine):
     return states
 
 
-def _wider(x, dim: int):
-    """The dtype in which the gradient of a scan of raw numbers is computed, None for their own."""
-    few = hasattr(x, "_array") or (x.shape[dim] <= FEW and x.dtype.itemsize > 2)
-    return None if few else WIDER.get(x.dtype)
-
-
 def _precise(quotient):
-    """For the gradient of a scan: raw numbers are computed in the dtype `_wider` says, by `quotient` where it can."""
+    """For the gradient of a scan: raw numbers are computed in wider ones, by `quotient` where it can.
+
+    Few numbers, for which it cannot, are computed in their own.
+    """
 
     def wrap(gradient):
         @wraps(gradient)
         def formula(F, g, x, dim):
             if not x.shape or not x.shape[dim]:
                 return g
-            wider = _wider(x, dim)
+            wider = None if hasattr(x, "_array") else WIDER.get(x.dtype)
             if wider is None:
                 return gradient(F, g, x, dim)
-            g, wide = g.astype(wider), x.astype(wider)
-            found = quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
-            if found is None:
-                found = gradient(F, g, wide, dim)
-            return found.astype(x.dtype)
+            few, found = x.shape[dim] <= FEW and x.dtype.itemsize > 2, None
+            if x.dtype is F4 or not few:
+                g_wide, wide = g.astype(wider), x.astype(wider)
+                if x.dtype is F4:
+                    found = quotient(F.backend, g_wide, wide, dim)
+                if found is None and not few:
+                    found = gradient(F, g_wide, wide, dim)
+            return gradient(F, g, x, dim) if found is None else found.astype(x.dtype)
 
         return formula
 
