@@ -102,10 +102,7 @@ def _steps(F, x, dim, combine):
 
 
 def _precise(quotient):
-    """For the gradient of a scan: raw numbers are computed in wider ones, by `quotient` where it can.
-
-    Few numbers, for which it cannot, are computed in their own.
-    """
+    """For the gradient of a scan: raw numbers are computed in wider ones, by `quotient` where it can."""
 
     def wrap(gradient):
         @wraps(gradient)
@@ -115,14 +112,11 @@ def _precise(quotient):
             wider = None if hasattr(x, "_array") else WIDER.get(x.dtype)
             if wider is None:
                 return gradient(F, g, x, dim)
-            few, found = x.shape[dim] <= FEW and x.dtype.itemsize > 2, None
-            if x.dtype is F4 or not few:
-                g_wide, wide = g.astype(wider), x.astype(wider)
-                if x.dtype is F4:
-                    found = quotient(F.backend, g_wide, wide, dim)
-                if found is None and not few:
-                    found = gradient(F, g_wide, wide, dim)
-            return gradient(F, g, x, dim) if found is None else found.astype(x.dtype)
+            g, wide = g.astype(wider), x.astype(wider)
+            found = quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
+            if found is None:
+                found = gradient(F, g, wide, dim)
+            return found.astype(x.dtype)
 
         return formula
 
