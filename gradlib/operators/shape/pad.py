@@ -19,19 +19,26 @@ def _pad_constant(xp, self, *, pads, value):
     """pads: (before, after) for each dimension; negative ones cut. Channels stay last where they are."""
     if not any([a or b for a, b in pads]):
         return clone_op.forward(xp, self, order="K")
-    shape = tuple(n + a + b for n, (a, b) in zip(self.shape, pads, strict=True))
-    inside, source = [], []
-    for n, (a, b) in zip(self.shape, pads, strict=True):
-        inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
-        source.append(slice(max(-a, 0), n + min(b, 0)))
+    shape, inside, source = _cuts(self.shape, pads)
     wanted = suggested(self)
     if wanted is not None:
         out = empty_in(xp, shape, self.dtype, wanted)
         out[...] = value
     else:
         out = xp.zeros(shape, self.dtype) if value == 0 else xp.full(shape, value, self.dtype)
-    out[tuple(inside)] = self[tuple(source)]
+    out[inside] = self[source]
     return out
+
+
+@lru_cache(maxsize=256)
+def _cuts(space: tuple, pads: tuple) -> tuple:
+    """(shape of the padded array, where what is left of the array lies in it, and in the array)."""
+    inside, source = [], []
+    for n, (a, b) in zip(space, pads, strict=True):
+        inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
+        source.append(slice(max(-a, 0), n + min(b, 0)))
+    shape = tuple(n + a + b for n, (a, b) in zip(space, pads, strict=True))
+    return shape, tuple(inside), tuple(source)
 
 
 pad_constant_op = declare(
@@ -209,6 +216,8 @@ def pad(input, pad, mode="constant", value=None):
     ]
     if mode == "constant":
         for n, (a, b) in zip(input._array.shape, pads, strict=True):
+            if a >= 0 and b >= 0:
+                continue
             if n + min(a, 0) < 0 or n + min(b, 0) < 0:
                 raise RuntimeError("narrow(): length must be non-negative.")
             if n + a + b < 0:
