@@ -68,8 +68,14 @@ def _take_along(xp, self, *, where, dim):
 
 def _add_along(xp, self, *, where, dim, size):
     """The transpose of `take_along`: slices of `self` added to zeros at `where`, run by run."""
-    out = xp.zeros((*self.shape[:dim], size, *self.shape[dim + 1 :]), self.dtype)
     lead = (slice(None),) * dim
+    times = len(where) // size if size else 0
+    if times > 1 and len(where) == times * size and _in_turn(where, times):
+        out = self[(*lead, slice(0, None, times))].copy()  # each place so many times in turn
+        for t in range(1, times):
+            out += self[(*lead, slice(t, None, times))]
+        return out
+    out = xp.zeros((*self.shape[:dim], size, *self.shape[dim + 1 :]), self.dtype)
     for start, stop, first, step in runs(tuple(where.tolist())):
         last = first + (stop - start) * step
         target = slice(first, last if last >= 0 else None, step)
@@ -80,18 +86,20 @@ def _add_along(xp, self, *, where, dim, size):
     return out
 
 
+def _in_turn(where, times: int) -> bool:
+    """Whether positions are 0, 1, 2... so many times each."""
+    return bool((where.reshape(-1, times) == np.arange(len(where) // times)[:, None]).all())
+
+
 @lru_cache(maxsize=256)
 def runs(where: tuple) -> list:
-    """Positions as arithmetic runs (start, stop, first value, step) with step 1, -1 or 0."""
+    """Positions as arithmetic runs (start, stop, first value, step)."""
     out, start = [], 0
     while start < len(where):
         stop = start + 1
         step = where[stop] - where[start] if stop < len(where) else 1
-        if step in (-1, 0, 1):
-            while stop < len(where) and where[stop] - where[stop - 1] == step:
-                stop += 1
-        else:
-            step = 1
+        while stop < len(where) and where[stop] - where[stop - 1] == step:
+            stop += 1
         out.append((start, stop, where[start], step))
         start = stop
     return out
