@@ -206,7 +206,7 @@ def test_errors(call, error, text):
 
 
 def test_what_is_taken_several_times_gets_all_of_its_gradient():
-    from gradlib.operators.shape.pad import add_along_op
+    from gradlib.operators.shape.pad import add_along_op, take_along_op
 
     random = np.random.default_rng(0)
     for size in (1, 4, 7):
@@ -226,3 +226,6 @@ def test_what_is_taken_several_times_gets_all_of_its_gradient():
                 np.add.at(expected, where if dim == 0 else (slice(None), where), values)
                 found = add_along_op.call(gl.tensor(values), where, dim, size)
                 np.testing.assert_array_equal(found.numpy(), expected)
+            many = random.standard_normal((9000 // size, size))
+            found = take_along_op.call(gl.tensor(many), where, 1)
+            np.testing.assert_array_equal(found.numpy(), many[:, where])

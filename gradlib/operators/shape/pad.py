@@ -62,8 +62,36 @@ pad_constant_op = declare(
 # -- gathers along one dimension ---------------------------------------------------------------------------------------
 
 
+LARGE, MANY = (
+    1 << 13,
+    4,
+)  # elements from which slices are quicker than positions, and slices up to which they are
+
+
 def _take_along(xp, self, *, where, dim):
+    if dim == self.ndim - 1 and self.size >= LARGE and not xp.waits:
+        out = _slices_along(xp, self, where)
+        if out is not None:
+            return out
     return self.take(xp.table(where), axis=dim)
+
+
+def _slices_along(xp, self, where):
+    """`_take_along` the last dimension by copies of slices; None where those are many."""
+    n, out = self.shape[-1], None
+    times = len(where) // n
+    if times > 1 and len(where) == times * n and _in_turn(where, times):
+        out = xp.empty((*self.shape[:-1], len(where)), self.dtype)
+        for t in range(times):
+            out[..., t::times] = self
+        return out
+    parts = runs(tuple(where.tolist()))
+    if len(parts) <= MANY:
+        out = xp.empty((*self.shape[:-1], len(where)), self.dtype)
+        for start, stop, first, step in parts:
+            last = first + (stop - start) * step if step else first + 1
+            out[..., start:stop] = self[..., first : last if last >= 0 else None : step or 1]
+    return out
 
 
 def _add_along(xp, self, *, where, dim, size):
