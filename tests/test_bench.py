@@ -56,10 +56,52 @@ def test_prints_a_table_and_writes_it_as_json(tmp_path):
         assert row["name"] in done.stdout
 
 
-def test_times_single_ops():
-    done = bench("--ops", "--only", "tanh")
+def test_times_single_ops(tmp_path):
+    done = bench("--ops", "--only", "tanh", "--threads", 2, "--json", tmp_path / "result.json")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "tanh" in done.stdout
+    assert "tanh" in done.stdout and "threads: 2" in done.stdout
+    assert json.loads((tmp_path / "result.json").read_text())["facts"]["threads"] == 2
+
+
+def test_captured_steps_beside_compiled_ones(tmp_path):
+    path = tmp_path / "result.json"
+    options = "--only", "chain-captured", "--compile", "--json", path
+    done = bench(*options, program=("-c", GRADLIB_TWICE))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(path.read_text())["rows"]
+    assert not row["error"] and not row["notes"]
+    assert {*row["seconds"]} == {"gradlib", "torch", "eager", "torch.compile"}
+    assert {*row["ready"]} == {"captured", "cold", "warm"}
+    assert "captured steps: times over torch's eager step" in done.stdout
+    done = bench("--compile", "--ops")
+    assert done.returncode == 2 and "--compile goes with captured steps" in done.stderr
+
+
+GRADLIB_TWICE = """
+import runpy, sys
+
+import gradlib
+
+sys.modules["torch"] = gradlib
+runpy.run_path("ci/bench", run_name="__main__")
+"""
+
+
+def test_when_a_captured_step_has_paid(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "bench"))
+    readiness = importlib.import_module("readiness")
+    # two recordings of 4 and 2 seconds, eager ones take 1, replays a half
+    assert readiness.cost([4, 2, 0.5, 0.5], 1) == 4
+    assert readiness.pays_after([4, 2, 0.5, 0.5], 1, 0.5) == 4 + 6
+    assert readiness.pays_after([4, 2, 0.5, 0.5], 1, 1.0) is None
+    assert readiness.cost([0.5, 0.5], 1) == 0 and readiness.pays_after([0.5, 0.5], 1, 0.5) == 2
+
+
+def test_what_cannot_be_compiled_is_said(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "ci" / "bench"))
+    measure, readiness = importlib.import_module("measure"), importlib.import_module("readiness")
+    with pytest.raises(RuntimeError, match="No module named 'nowhere'"):
+        readiness.compiled_costs(measure.Workload("chain-captured", None), "nowhere", 1)
 
 
 def test_times_two_processes(tmp_path):
@@ -108,6 +150,10 @@ def test_a_file_to_compare_with_is_looked_at_first(tmp_path):
     (tmp_path / "cuda.json").write_text(json.dumps(content))
     done = bench("--only", "chain-no-grad", "--compare", tmp_path / "cuda.json")
     assert done.returncode == 1 and "was measured on cuda, a GPU" in done.stderr
+    content = {"facts": {"device": "cpu, a processor", "threads": 2}, "rows": []}
+    (tmp_path / "threads.json").write_text(json.dumps(content))
+    done = bench("--only", "chain-no-grad", "--compare", tmp_path / "threads.json")
+    assert done.returncode == 1 and "compare it with --threads 2" in done.stderr
     done = bench("--only", "chain-no-grad", "--loss", "-1")
     assert done.returncode == 2 and "--loss" in done.stderr
 

@@ -25,12 +25,16 @@ class Change:
     loss: float
 
 
-def read(path, device):
-    """The rows by name of a file that --json wrote; ends the program if it is none, or of another kind of device."""
+def read(path, device, threads):
+    """The rows by name of a file that --json wrote; ends the program if it is none.
+
+    So it does where the file is of another kind of device, or another number of threads.
+    """
     try:
         content = json.loads(path.read_text())
         entries = {entry["name"]: entry for entry in content["rows"]}
         there = content["facts"]["device"]
+        then = content["facts"].get("threads", 1)  # once there was no other number
     except OSError as error:
         sys.exit(f"bench: cannot read {path}: {error.strerror}")
     except (ValueError, KeyError, TypeError) as error:
@@ -40,6 +44,11 @@ def read(path, device):
         )
     if there.partition(",")[0] != device:
         sys.exit(f"bench: {path} was measured on {there}; compare it with --device {there[:4]}")
+    if then != threads:
+        sys.exit(
+            f"bench: {path} was measured with {then} threads, not {threads}: "
+            f"compare it with --threads {then}"
+        )
     return entries
 
 

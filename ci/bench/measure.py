@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import readiness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Workload:
     counted: bool = True  # in the geometric mean
     # More columns: name -> (library, build), the build taking that library's module and the device.
     others: dict[str, tuple[str, Callable]] = dataclasses.field(default_factory=dict)
+    # Of a captured step: builds of the same as it is written, a column of its own, and through torch.compile.
+    eager: Callable | None = None
+    compiled: Callable | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +65,9 @@ class Row:
     samples: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     error: str = ""
     notes: dict[str, str] = dataclasses.field(default_factory=dict)  # columns left out, and why
+    # Of a captured step: seconds until it is ready ("captured", "cold", "warm"), steps after which it has paid.
+    ready: dict[str, float] = dataclasses.field(default_factory=dict)
+    pays_after: int | None = None
 
     @property
     def medians(self):
@@ -88,7 +95,7 @@ QUICK = Effort(sample=0.01, rounds=3, budget=3.0)
 CAPTURES = 3  # more calls before: what captures a step does so within them
 
 
-def load_libraries(device):
+def load_libraries(device, threads=1):
     """The modules to compare by name: gradlib, and what else is installed and can use the device."""
     libraries = {}
     for name in ("gradlib", "torch", "jax", "cupy")[: 2 if device == "cpu" else None]:
@@ -99,7 +106,7 @@ def load_libraries(device):
                 raise
             continue
         if hasattr(module, "set_num_threads"):
-            module.set_num_threads(1)
+            module.set_num_threads(threads)
         if device == "cuda" and not sees_device(name, module):
             if name == "gradlib":
                 from gradlib.devices.cuda.namespace import why_not
@@ -145,15 +152,22 @@ def run_timed(workload, libraries, device, effort):
     Numbers that are not PyTorch's are an error of the first row; the times are there all the same.
     """
     phases, result, notes, different = {}, {}, {}, ""
-    calls = 1 if workload.slow else 3
+    calls = readiness.CALLS if workload.eager else 1 if workload.slow else 3
+    first_calls = {}
 
     def prepare(column, module, build):
         with blame(column):
             built = build(module, device)
             phases[column] = built if isinstance(built, dict) else {"": built}
             functions = phases[column].values()
-            result[column] = [numbers(f()) for _ in range(calls) for f in functions]
+            found = result[column] = []
+            times = readiness.timed_calls(
+                lambda: found.extend([numbers(f()) for f in functions]), calls
+            )
+            first_calls[column] = times
 
+    if workload.eager:  # first: what is loaded by any step is no cost of capturing one
+        prepare("eager", libraries["gradlib"], workload.eager)
     for name in ("gradlib", "torch"):
         if name in libraries:
             prepare(name, libraries[name], workload.build)
@@ -171,10 +185,15 @@ def run_timed(workload, libraries, device, effort):
         except LibraryError as error:
             notes[column] = str(error)
             phases.pop(column, None)
-    base = {name: library for name, (library, _) in workload.others.items()}
+    base = {name: library for name, (library, _) in workload.others.items()} | {"eager": "gradlib"}
     clocks = {name: clock_of(libraries[base.get(name, name)], device) for name in phases}
     rows = rows_of(workload, sample(phases, clocks, effort))
     rows[0].notes, rows[0].error = notes, different
+    if workload.eager:
+        medians = rows[0].medians
+        times = first_calls["gradlib"], medians["eager"]
+        rows[0].ready["captured"] = readiness.cost(*times)
+        rows[0].pays_after = readiness.pays_after(*times, medians["gradlib"])
     return rows
 
 

@@ -6,9 +6,7 @@ The first rank reads the name of a piece of work and a number of calls from its 
 answers with the seconds that a call took. All ranks stay, so that libraries can take turns.
 """
 
-import os
-
-os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+import environment  # isort: skip  # noqa: F401  # first: before anything loads a BLAS
 
 import importlib
 import json

@@ -23,14 +23,15 @@ def header(columns=COLUMNS):
     return f"{'':28}{''.join(f'{c:>14}' for c in columns)}  {'':8}{'ratio':>7}{'goal':>7}"
 
 
-def facts(libraries, device):
+def facts(libraries, device, threads=1):
     """Where and with what the figures were made; the order is that of printing."""
     import numpy
 
     found = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "device": device_name(libraries["gradlib"], device),
-        "system": f"{platform.system()} {platform.machine()}, 1 thread",
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": threads,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
     }
@@ -114,6 +115,36 @@ def summary(rows):
     return "\n".join(["", *lines])
 
 
+def captured_table(rows):
+    """How captured steps compare with eager and compiled ones; "" without any.
+
+    Ratios are to PyTorch's eager step, or seconds of a step where PyTorch is not installed.
+    """
+    rows = [row for row in rows if "captured" in row.ready]
+    if not rows:
+        return ""
+    titles = ["eager", "captured", "torch.compile", "ready", "cold", "warm", "pays after"]
+    lines = [
+        "captured steps: times over torch's eager step; seconds until captured is ready, and torch.compile with an "
+        "empty cache and a filled one; steps after which capturing has paid",
+        f"{'':28}{''.join(f'{title:>14}' for title in titles)}",
+    ]
+
+    def cells(values, form):
+        return ["-" if value is None else form.format(value) for value in values]
+
+    for row in rows:
+        medians = row.medians
+        base = medians.get("torch", 1.0)
+        times = [medians.get(column) for column in ("eager", "gradlib", "torch.compile")]
+        costs = [row.ready.get(kind) for kind in ("captured", "cold", "warm")]
+        paid = "never" if row.pays_after is None else row.pays_after
+        ratios = cells([t and t / base for t in times], "{:.3f}")
+        texts = [*ratios, *cells(costs, "{:.2f} s"), paid]
+        lines.append(f"{row.name:28}{''.join(f'{text:>14}' for text in texts)}")
+    return "\n".join(["", *lines])
+
+
 def write_json(path, facts, rows):
     """Everything that was printed, and every sample: times in seconds, figures in their unit."""
     entries = [
@@ -128,6 +159,7 @@ def write_json(path, facts, rows):
             "error": row.error,
             "notes": row.notes,
         }
+        | ({"ready": row.ready, "pays_after": row.pays_after} if row.ready else {})
         for row in rows
     ]
     content = {"facts": facts, "geometric_mean": geometric_mean(rows), "rows": entries}

@@ -12,8 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import partial
-from importlib.util import find_spec
 
 import numpy as np
 from measure import Workload
@@ -71,7 +69,9 @@ class How:
 
     half: str = ""  # dtype of torch.autocast in forward
     tf32: bool = False  # float32 products rounded to TF32
-    compiled: bool = False  # the model through torch.compile
+    compiled: bool = (
+        False  # the model, or the function that is differentiated, through torch.compile
+    )
     wrap: Callable = lambda torch, step: step  # around the finished step
 
     def adapt(self, torch, model):
@@ -149,17 +149,18 @@ def chain_recording(torch, device):
 
 
 @workload("chain-backward", unit="us/op", per=200, goal=0.7)
-def chain_backward(torch, device):
+def chain_backward(torch, device, how=PLAIN):
     inputs = chain_inputs(torch, device, requires_grad=True)
     ones = torch.ones(16, device=device)
+    forward = how.adapt(torch, chain)
 
     def step():
         for leaf in inputs:
             leaf.grad = None
-        chain(*inputs).backward(ones)
+        forward(*inputs).backward(ones)
         return [leaf.grad for leaf in inputs]
 
-    return step
+    return how.finish(torch, step)
 
 
 # Models.
@@ -295,7 +296,7 @@ def gpt(torch, device, how=PLAIN, sizes=Sizes(), **options):
     return trainer(torch, device, model, optimizer, loss_of, how)
 
 
-def recurrent(torch, device, cell, gates):
+def recurrent(torch, device, cell, gates, how):
     """Forward and backward of 100 steps of a cell, hidden size 128, batch 32."""
     source = Source(torch, device)
     inputs = source.normal(100, 32, 128)
@@ -304,191 +305,58 @@ def recurrent(torch, device, cell, gates):
     start = source.tensor(np.zeros((32, 128), np.float32))
     leaves = [*weights, bias]
 
-    def step():
-        for leaf in leaves:
-            leaf.grad = None
+    def loss():
         state = (start, start)
         for x in inputs.unbind(0):
             state = cell(torch, state, x @ weights[0] + state[0] @ weights[1] + bias)
-        (state[0] * state[0]).mean().backward()
+        return (state[0] * state[0]).mean()
+
+    forward = how.adapt(torch, loss)
+
+    def step():
+        for leaf in leaves:
+            leaf.grad = None
+        forward().backward()
         return [leaf.grad for leaf in leaves]
 
-    return step
+    return how.finish(torch, step)
 
 
 @workload("rnn", goal=0.85, rtol=1e-3)
-def rnn(torch, device):
+def rnn(torch, device, how=PLAIN):
     def cell(torch, state, total):
         return (torch.tanh(total),)
 
-    return recurrent(torch, device, cell, gates=1)
+    return recurrent(torch, device, cell, 1, how)
 
 
 @workload("lstm", goal=1.05, rtol=1e-3)
-def lstm(torch, device):
+def lstm(torch, device, how=PLAIN):
     def cell(torch, state, total):
         i, f, g, o = total.chunk(4, dim=1)
         memory = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(memory), memory
 
-    return recurrent(torch, device, cell, gates=4)
-
-
-# The same through gradlib.capture.
-
-
-def captured(torch, step):
-    """The step through gradlib.capture; as it is under PyTorch, which is compared in eager mode."""
-    return torch.capture(step) if torch.__name__ == "gradlib" else step
-
-
-def fused(torch, step):
-    """The same with runs of elementwise ops as one kernel each."""
-    return torch.capture(step, mode="max") if torch.__name__ == "gradlib" else step
-
-
-def register_captured(name, build, goal, fused_goal, **settings):
-    """`build(torch, device, wrap)` through gradlib.capture; fused as well where numba is installed."""
-    kinds = [("captured", captured, goal)]
-    if find_spec("numba"):
-        kinds.append(("fused", fused, fused_goal))
-    for kind, wrap, ratio in kinds:
-        run = partial(build, wrap=wrap)
-        WORKLOADS.append(Workload(f"{name}-{kind}", run, goal=ratio, rtol=1e-3, **settings))
-
-
-def wrapped(build):
-    return lambda torch, device, wrap: wrap(torch, build(torch, device))
-
-
-def sgd_128(torch, device, wrap):
-    return mlp(torch, device, 128, lambda p: torch.optim.SGD(p, lr=0.01), How(wrap=wrap))
-
-
-register_captured("chain", wrapped(chain_backward), 0.4, 0.1)
-register_captured(
-    "mlp-deep",
-    lambda torch, device, wrap: deep_narrow_mlp(torch, device, How(wrap=wrap)),
-    0.25,
-    0.25,
-)
-register_captured("mlp-sgd-128", sgd_128, 0.85, 0.75)
-register_captured("gpt", lambda torch, device, wrap: gpt(torch, device, How(wrap=wrap)), 0.95, 0.85)
-register_captured("rnn", wrapped(rnn), 0.65, 0.65)
-register_captured("lstm", wrapped(lstm), 0.8, 0.8)
-
-
-# Derivatives other than one gradient.
-
-
-def smooth(torch, matrix, x):
-    """A scalar of x whose second derivatives are all different."""
-    return (torch.tanh(matrix @ x) * torch.sin(x)).sum()
-
-
-@workload("hessian", goal=0.6)
-def hessian(torch, device):
-    source = Source(torch, device)
-    matrix, x = source.normal(50, 50, scale=0.1), source.normal(50)
-    return lambda: torch.autograd.functional.hessian(lambda x: smooth(torch, matrix, x), x)
-
-
-@workload("hvp", goal=0.8)
-def hvp(torch, device):
-    source = Source(torch, device)
-    x, v = source.normal(100_000, requires_grad=True), source.normal(100_000)
-
-    def step():
-        y = (torch.tanh(x) * x.roll(1) + x**3).sum()
-        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
-        return torch.autograd.grad((gradient * v).sum(), x)
-
-    return step
-
-
-def jacobian(torch, device, **settings):
-    source = Source(torch, device)
-    matrix, x = source.normal(64, 64, scale=0.1), source.normal(64)
-    return lambda: torch.autograd.functional.jacobian(
-        lambda x: torch.tanh(matrix @ x), x, **settings
-    )
-
-
-@workload("jacobian-rows", goal=0.5)
-def jacobian_rows(torch, device):
-    return jacobian(torch, device)
-
-
-@workload("jacobian-vectorised", goal=0.4)
-def jacobian_vectorised(torch, device):
-    return jacobian(torch, device, vectorize=True)
-
-
-@workload("gradients-batched", goal=0.4)
-def batched_gradients(torch, device):
-    source = Source(torch, device)
-    matrix, x = source.normal(64, 64, scale=0.1), source.normal(64, requires_grad=True)
-    rows = torch.eye(64, device=device)
-
-    def step():
-        return torch.autograd.grad(torch.tanh(matrix @ x), x, rows, is_grads_batched=True)
-
-    return step
-
-
-def samples(torch, device):
-    """Two weights and 64 samples, for gradients of each sample by itself."""
-    source = Source(torch, device)
-    weights = source.weight(16, 16), source.weight(16, 1)
-    return weights, source.normal(64, 16)
-
-
-def sample_loss(torch, first, second, sample):
-    return (torch.tanh(sample @ first) @ second).pow(2).sum()
-
-
-@workload("per-sample-loop", goal=0.5)
-def per_sample_loop(torch, device):
-    weights, inputs = samples(torch, device)
-
-    def step():
-        grads = [torch.autograd.grad(sample_loss(torch, *weights, x), weights) for x in inputs]
-        return [torch.stack(column) for column in zip(*grads, strict=True)]
-
-    return step
-
-
-@workload("per-sample-vmap", goal=0.4)
-def per_sample_vmap(torch, device):
-    weights, inputs = samples(torch, device)
-    weights = [weight.detach() for weight in weights]
-
-    def loss(first, second, sample):
-        return sample_loss(torch, first, second, sample)
-
-    gradient = torch.func.grad(loss, argnums=(0, 1))
-    return lambda: torch.func.vmap(gradient, in_dims=(None, None, 0))(*weights, inputs)
+    return recurrent(torch, device, cell, 4, how)
 
 
 # Size.
 
 
 @workload("elementwise-10m", goal=0.25, slow=True)
-def big_elementwise(torch, device, wrap=lambda torch, step: step):
+def big_elementwise(torch, device, how=PLAIN):
     source = Source(torch, device)
     x = source.normal(10_000_000, requires_grad=True)
+    forward = how.adapt(torch, lambda x: (x.exp() * 0.5 + x).sum())
 
     def step():
         x.grad = None
-        total = (x.exp() * 0.5 + x).sum()
+        total = forward(x)
         total.backward()
         return total.detach()
 
-    run = wrap(torch, step)
+    run = how.finish(torch, step)
     return lambda: (run(), x.grad[:1000])
-
-
-register_captured("elementwise-10m", big_elementwise, 0.25, 0.10, slow=True)
 
 
 def graph(size):

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from ._elementwise import ElementwiseOptimizer
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
-CHUNK = 1 << 18  # bytes of an array that a rule works on at a time: all its arrays stay in cache
+CHUNK = (
+    1 << 20
+)  # bytes of an array that a rule works on at a time: its arrays stay in the last cache
+PART = 1 << 18  # the same where there are several threads, each of which has some
 SHARED = 1 << 18  # elements from which the pieces run on several threads
 MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
 
@@ -80,6 +83,10 @@ class Plan:
             and all(map(is_, [p._array for p in params], self.arrays))
             and all(batch.intact() for batch in self.batches)
         )
+
+
+def _ranges(n: int, size: int) -> list[tuple[int, int]]:
+    return [(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def device_of(p: Tensor) -> Any:
@@ -152,18 +159,20 @@ class Batch:
 
     def cut(self, flat: Any) -> None:
         """(begin, end) of what the rule works on at a time, and how much that is at most."""
-        n = flat.size
-        size = max(1, CHUNK // flat.dtype.itemsize) if self.on_cpu else max(1, n)
-        self.ranges = [(i, min(i + size, n)) for i in range(0, n, size)]
+        n, width = flat.size, flat.dtype.itemsize
+        size = max(1, CHUNK // width) if self.on_cpu else max(1, n)
+        self.ranges = _ranges(n, size)
+        shared = self.on_cpu and n >= SHARED
+        self.parts = _ranges(n, PART // width) if shared else self.ranges
         self.size = min(size, n)
 
     def each(self, piece: Callable[[int, int], None]) -> None:
         """``piece(begin, end)`` for what `cut` found: on several threads where that is much."""
-        ranges = self.ranges
-        if self.on_cpu and len(ranges) > 1 and ranges[-1][1] >= SHARED:
-            spreading.share(len(ranges), lambda k: piece(*ranges[k]))
+        parts = self.parts
+        if parts is not self.ranges and spreading.width() > 1:
+            spreading.share(len(parts), lambda k: piece(*parts[k]))
         else:
-            for lo, hi in ranges:
+            for lo, hi in self.ranges:
                 piece(lo, hi)
 
 

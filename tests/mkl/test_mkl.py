@@ -98,6 +98,7 @@ def test_bits_do_not_depend_on_where_a_number_lies(name, dtype):
 
 @pytest.mark.parametrize("dtype", [gl.float32, gl.float64, gl.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["erf", "erfc", "gelu"])
+@pytest.mark.usefixtures("everywhere")
 def test_erf_and_its_relatives_beside_their_formulas(name, dtype):
     function = F.gelu if name == "gelu" else getattr(gl, name)
     width = mkl.F4 if dtype is not gl.float64 else mkl.F8
@@ -117,6 +118,22 @@ def test_erf_and_its_relatives_beside_their_formulas(name, dtype):
         gl.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
+@pytest.mark.parametrize("slower", ["gelu", "gelu_grad"])
+def test_a_kernel_that_is_slower_than_its_formula_is_not_used(monkeypatch, slower):
+    monkeypatch.setattr(mkl, "_wins", lambda name, *given: name != slower)
+    x = gl.randn(N, requires_grad=True)
+
+    def run():
+        y = F.gelu(x)
+        return {"gelu": y, "gelu_grad": gl.autograd.grad(y, x, x.detach())[0]}
+
+    found = run()
+    with off():
+        expected = run()
+    assert [name for name in found if gl.equal(found[name], expected[name])] == [slower]
+
+
+@pytest.mark.usefixtures("everywhere")
 def test_transforms_of_gelu_beside_formulas():
     x = gl.randn(4, N // 3, dtype=gl.float64)
     t = gl.randn(4, N // 3, dtype=gl.float64)
@@ -232,7 +249,7 @@ def test_it_is_loaded_by_the_first_large_array_and_timed_once(tmp_path):
         "gl.ones(1 << 16).exp(), gl.ones(1 << 16).exp(); gl.nn.functional.gelu(gl.randn(1 << 16))\n"
         "assert mkl.library.cache_info().currsize and gl.backends.mkl.is_available()\n"
         "text = gl.__config__.show(); assert 'USE_MKL=ON' in text and 'oneMKL 20' in text, text\n"
-        "print(timed, [k for k, f in mkl._chosen.items() if f])"
+        "print(*timed), print([mkl._chosen[name, mkl.F4] is None for name in ('exp', 'gelu')])"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     texts = []
@@ -245,8 +262,10 @@ def test_it_is_loaded_by_the_first_large_array_and_timed_once(tmp_path):
             timeout=300,
         )
         assert not done.returncode, done.stderr
-        texts.append(done.stdout.split(" ", 1))
-    assert [t[0] for t in texts] == ["['exp']", "[]"] and texts[0][1] == texts[1][1]
+        texts.append(done.stdout.splitlines())
+    # tanh is what gelu's formula calls, which is timed beside the kernel
+    assert [t[0] for t in texts] == ["exp tanh", ""] and texts[0][1] == texts[1][1]
+    assert '"gelu float32"' in (tmp_path / "gradlib" / "mkl.json").read_text()
     environment["GRADLIB_MKL"] = "0"
     program = "import gradlib as gl; gl.ones(1 << 16).exp(); print(gl.__config__.show())"
     done = subprocess.run(

@@ -142,3 +142,33 @@ def test_every_name_of_torch_special_is_there():
         "multigammaln",
         "shifted_chebyshev_polynomial_w",
     } <= set(dir(gl.special))
+
+
+@pytest.mark.parametrize("dtype", [gl.float16, gl.bfloat16], ids=str)
+@pytest.mark.parametrize("length", [1 << 10, 1 << 16])
+def test_relu_of_every_half_number_is_that_of_the_float(dtype, length):
+    bits = np.arange(0, 1 << 16, (1 << 16) // length).astype(np.int16)
+    x = gl.from_numpy(bits).view(dtype).reshape(-1, 64).t().requires_grad_()
+    wide = x.detach().float().requires_grad_()
+    g = gl.linspace(-3, 3, length, dtype=dtype).reshape(64, -1)
+    found, expected = F.relu(x), F.relu(wide)
+    assert found.dtype is dtype
+    gl.testing.assert_close(found.float(), expected, rtol=0, atol=0, equal_nan=True)
+    assert gl.equal(found.signbit()[~found.isnan()], expected.signbit()[~found.isnan()])
+    found.backward(g)
+    expected.backward(g.float())
+    assert x.grad.dtype is dtype and gl.equal(x.grad.float(), wide.grad)
+
+
+@pytest.mark.parametrize("dtype", [gl.float16, gl.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [4, 400])
+def test_where_of_halves(dtype, rows):
+    a, b = gl.randn(rows, 50).to(dtype), gl.randn(rows, 50).to(dtype)
+    chosen = gl.randn(rows, 50) > 0
+    for x, y in ((a, b), (a, 0.0), (0.0, b), (a, -0.0), (2.5, b), (a.t(), b.t())):
+        condition = chosen if getattr(x, "shape", ()) != (50, rows) else chosen.t()
+        found = gl.where(condition, x, y)
+        x, y = (v.float() if isinstance(v, gl.Tensor) else v for v in (x, y))
+        expected = gl.where(condition, x, y)
+        assert found.dtype is dtype and gl.equal(found.float(), expected)
+        assert gl.equal(found.signbit(), expected.signbit())

@@ -287,3 +287,19 @@ def test_the_derivative_of_a_determinant_is_each_matrix_own():
     L.det(x).sum().backward()
     wanted = [[[4.0, -3.0], [-2.0, 1.0]], [[nan] * 2] * 2, [[4.0, -2.0], [-2.0, 1.0]]]
     torch.testing.assert_close(x.grad, torch.tensor(wanted), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_the_rank_of_lstsq_is_that_of_the_matrix(dtype):
+    random = np.random.default_rng(0)
+    decades = 12 if dtype == "f8" else 4
+    for trial in range(60):
+        m, n = random.integers(1, 40, 2)
+        left, _, right = np.linalg.svd(random.standard_normal((m, n)), full_matrices=False)
+        values = np.logspace(0, -random.uniform(0, decades), min(m, n))
+        rank = int(random.integers(1, len(values) + 1)) if trial % 2 else len(values)
+        values[rank:] = 0
+        A = torch.tensor(((left * values) @ right).astype(dtype))
+        for columns in (2, 0):
+            B = torch.zeros(m, columns, dtype=A.dtype)
+            assert L.lstsq(A, B).rank.tolist() == (rank if columns else 0)

@@ -203,3 +203,29 @@ def test_complex_parts_alias_and_take_assignment():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(count(3, 4))
+
+
+def test_what_is_taken_several_times_gets_all_of_its_gradient():
+    from gradlib.operators.shape.pad import add_along_op, take_along_op
+
+    random = np.random.default_rng(0)
+    for size in (1, 4, 7):
+        drawn = [random.integers(size, size=n) for n in (0, 1, 5, 9)]
+        each = [np.repeat(np.arange(size), times) for times in (1, 2, 3)]  # as nearest neighbours
+        for where in (
+            *drawn,
+            *map(np.sort, drawn),
+            *each,
+            np.arange(0, size, 3),
+            np.arange(size)[::-1],
+        ):
+            for dim in (0, 1):
+                shape = (len(where), 5) if dim == 0 else (5, len(where))
+                values = random.integers(-9, 9, shape).astype("f4")
+                expected = np.zeros((size, 5) if dim == 0 else (5, size), "f4")
+                np.add.at(expected, where if dim == 0 else (slice(None), where), values)
+                found = add_along_op.call(gl.tensor(values), where, dim, size)
+                np.testing.assert_array_equal(found.numpy(), expected)
+            many = random.standard_normal((9000 // size, size))
+            found = take_along_op.call(gl.tensor(many), where, 1)
+            np.testing.assert_array_equal(found.numpy(), many[:, where])

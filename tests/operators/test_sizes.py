@@ -42,7 +42,8 @@ def awkward(rng, dtype, shape):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "i8", "u1", "i2"])
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((900,), 0), ((3, 400), 1), ((400, 3), 0), ((10, 4), 0)]
+    ("shape", "dim"),
+    [((4000,), 0), ((6, 1400), 1), ((40, 80), 1), ((80, 6, 9), 0), ((5, 900), 1), ((10, 4), 0)],
 )
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorting_is_stable_at_every_size(rng, dtype, shape, dim, descending):
@@ -54,7 +55,9 @@ def test_sorting_is_stable_at_every_size(rng, dtype, shape, dim, descending):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
-@pytest.mark.parametrize(("shape", "dim"), [((3000,), 0), ((4, 900), 1), ((900, 4), 0)])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((3000,), 0), ((4, 900), 1), ((900, 4), 0), ((90, 40), 1)]
+)
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("distinct", [False, True])
 def test_topk_of_many(rng, dtype, shape, dim, largest, distinct):
@@ -70,7 +73,8 @@ def test_topk_of_many(rng, dtype, shape, dim, largest, distinct):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c16", "f2"])
 @pytest.mark.parametrize("spread", ["even", "one row", "a few rows", "once"])
-def test_adding_many_rows(rng, dtype, spread):
+@pytest.mark.parametrize("width", [40, 200])
+def test_adding_many_rows(rng, dtype, spread, width):
     rows, n = 300, 200
     index = {
         "even": rng.integers(0, rows, n),
@@ -78,7 +82,7 @@ def test_adding_many_rows(rng, dtype, spread):
         "a few rows": np.where(rng.random(n) < 0.5, 7, rng.integers(0, rows, n)),
         "once": rng.permutation(rows)[:n],
     }[spread]
-    x, source = (rng.integers(-4, 5, (m, 40)).astype(dtype) for m in (rows, n))
+    x, source = (rng.integers(-4, 5, (m, width)).astype(dtype) for m in (rows, n))
     expected = x.copy()
     np.add.at(expected, index, source)
     i = torch.from_numpy(index)
@@ -133,13 +137,20 @@ def test_attention_of_several_heads_is_that_of_each(rng, mask):
 )
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
 def test_pooling_of_few_images_is_that_of_many(rng, kernel, stride, padding, dilation, dtype):
-    x = np.round(rng.standard_normal((40, 2, 8, 7)) * 3).astype(dtype)
+    x = np.round(rng.standard_normal((200, 2, 8, 7)) * 3).astype(dtype)
     many = F.max_pool2d(torch.from_numpy(x), kernel, stride, padding, dilation, return_indices=True)
     few = F.max_pool2d(
         torch.from_numpy(x[:2]), kernel, stride, padding, dilation, return_indices=True
     )
     for a, b in zip(many, few):
         np.testing.assert_array_equal(a[:2].numpy(), b.numpy())
+    if dtype == "f4":
+        slope, grads = torch.arange(many[0].numel(), dtype=torch.float32).reshape(many[0].shape), []
+        for n in (200, 2):
+            leaf = torch.from_numpy(x[:n]).requires_grad_()
+            F.max_pool2d(leaf, kernel, stride, padding, dilation).backward(slope[:n])
+            grads.append(leaf.grad.numpy())
+        np.testing.assert_array_equal(grads[0][:2], grads[1])
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell"])

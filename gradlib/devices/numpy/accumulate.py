@@ -13,7 +13,8 @@ import numpy as np
 
 BLOCK = 1 << 15  # index entries at a time
 FEW = 256  # fewer are added one by one
-WIDE, MANY = 32, 64  # elements of a row and number of rows from which whole rows are added
+# elements of a row, number of rows, and elements of all from which whole rows are added
+WIDE, MANY, LARGE = 32, 64, 1 << 15
 
 
 def add_flat(out, positions, values) -> None:
@@ -63,7 +64,8 @@ def add_rows(out, rows, values) -> None:
     if (out.dtype.itemsize == 2 and out.dtype.kind in "fV") or out.dtype.kind == "b":
         add_flat(flat, rows[:, None] * width + columns, values)
         return
-    if width >= WIDE and rows.size >= MANY and values.dtype == out.dtype:
+    large = width >= WIDE and rows.size >= MANY and values.size >= LARGE
+    if large and values.dtype == out.dtype:
         _add_wide_rows(out.reshape(-1, width), rows, values)
         return
     step = max(1, BLOCK // width)

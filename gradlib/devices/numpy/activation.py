@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...op import spreading
+from ...operators.kinds import is_half
 from . import forward
 from .sums import LARGE
 
@@ -15,10 +16,20 @@ def _clip(x, out=None):
     return x.clip(0.0, np.inf, out=out)
 
 
+def _relu_of_halves(x):
+    """By bits: 0 for what lies after that of -0.0, up to -inf; what follows is nan."""
+    bits = x.view(np.uint16)
+    least = np.array(-np.inf, x.dtype).view(np.uint16)
+    kept = bits - np.uint16(0x8001) > least - np.uint16(0x8001)
+    return (bits * kept).view(x.dtype)
+
+
 @forward("relu")
 def relu(xp: Any, self: Any):
     if self.dtype.kind == "b":
         return NotImplemented
+    if self.dtype.itemsize == 2 and is_half(self):
+        return _relu_of_halves(self)
     if self.size >= LARGE and self.dtype.kind == "f":
         if self.size >= spreading.LARGE:
             return spreading.spread(_clip, self)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...operators.linalg.base import flat_batch
+from ...operators.linalg.solve import triangular_gradient
 from . import forward, threads, vjp
 from .triangle import keep
 
@@ -55,8 +56,10 @@ def _getrf(char: str) -> Any:
 def _places(array) -> range:
     """The addresses of the matrices of a contiguous array (b, m, n)."""
     start = array.__array_interface__["data"][0]
-    step = array[:1].nbytes  # not the stride, which may be anything where there is but one
-    return range(start, start + len(array) * step, step)
+    step = array.nbytes // len(
+        array
+    )  # not the stride, which may be anything where there is but one
+    return range(start, start + array.nbytes, step)
 
 
 def _few(array) -> bool:
@@ -75,9 +78,11 @@ def solve_triangular(xp, self, B, *, upper, unitriangular):
     trsm = _trsm(self.dtype.char) if self.dtype is B.dtype else None
     if trsm is None or not B.size or not self.size:
         return NotImplemented
-    batch = np.broadcast_shapes(self.shape[:-2], B.shape[:-2])
-    n, k = B.shape[-2:]
-    A = flat_batch(np.ascontiguousarray(np.broadcast_to(self, (*batch, n, n))))
+    batch, (n, k) = B.shape[:-2], B.shape[-2:]
+    if self.shape[:-2] != batch:
+        batch = np.broadcast_shapes(self.shape[:-2], batch)
+        self = np.broadcast_to(self, (*batch, n, n))
+    A = flat_batch(np.ascontiguousarray(self))
     if not _few(A) or not (unitriangular or _normal(A, np.diagonal(A, 0, 1, 2))):
         return NotImplemented
     X = np.empty((*batch, n, k), B.dtype)
@@ -90,6 +95,16 @@ def solve_triangular(xp, self, B, *, upper, unitriangular):
     for a, x in zip(_places(A), _places(flat_batch(X)), strict=True):
         trsm(_ROWS, _LEFT, *how, n, k, one, a, n, x, k)
     return X
+
+
+@vjp("linalg_solve_triangular")
+def solve_triangular_vjp(F, g, self, result, self_shape, B_shape, upper, unitriangular, needs):
+    """Both gradients come of one system."""
+    gB = F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular)
+    of_A = (
+        triangular_gradient(F, gB, result, self_shape, upper, unitriangular) if needs[0] else None
+    )
+    return of_A, F.sum_to_size(gB, B_shape) if needs[1] else None
 
 
 @forward("linalg_lu_factor")

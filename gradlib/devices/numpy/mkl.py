@@ -148,21 +148,43 @@ def chosen(name: str, dtype: np.dtype) -> Callable | None:
         return _chosen[name, dtype]
     except KeyError:
         pass
-    with _LOCK:  # in one process the choice is made once: results do not change
+    function = bare(FUNCTIONS[name], dtype)
+    if function is None:
+        return None
+    return _decide(name, dtype, function, lambda: _compare(name, dtype, function))
+
+
+def pays(name: str, dtype: np.dtype, kernel: Callable, formula: Callable, sample: Callable) -> bool:
+    """Whether the kernel `name` by MKL is to be used for `dtype`; both are timed on what `sample()` gives."""
+    try:
+        return _chosen[name, dtype] is not None
+    except KeyError:
+        pass
+
+    def compare() -> bool:
+        arrays = sample()
+        return _ratio(lambda: kernel(*arrays), lambda: formula(*arrays)) <= GAIN
+
+    return _decide(name, dtype, kernel, compare) is not None
+
+
+def _decide(name: str, dtype: np.dtype, function: Callable, compare: Callable[[], bool]) -> Any:
+    """`function`, or None if it does not win; in one process that is decided once: results do not change."""
+    with _LOCK:
         if (name, dtype) not in _chosen:
-            function = bare(FUNCTIONS[name], dtype)
-            _chosen[name, dtype] = function if function and _wins(name, dtype, function) else None
+            _chosen[name, dtype] = function if _wins(name, dtype, compare) else None
         return _chosen[name, dtype]
 
 
-def _wins(name: str, dtype: np.dtype, function: Callable) -> bool:
+def _wins(name: str, dtype: np.dtype, compare: Callable[[], bool]) -> bool:
+    """What the table says; what it lacks is found by `compare` and kept."""
     file, key = _table_file(), _key()
     entry = f"{name} {dtype.name}"
     kept = _read(file).get(key)
     known = kept.get(entry) if isinstance(kept, dict) else None
     if isinstance(known, bool):
         return known
-    found = _compare(name, dtype, function)
+    found = compare()
     table = _read(file)  # again: another process may have written meanwhile
     mine = table.get(key)
     table[key] = {**(mine if isinstance(mine, dict) else {}), entry: found}
@@ -180,18 +202,23 @@ def _compare(name: str, dtype: np.dtype, function: Callable) -> bool:
     )  # as in masked softmax, or logarithms of what is not positive: MKL computes them one by one
     extreme[1::2] = np.resize([-np.inf, -1000.0, -95.0, 0.0, -1.0, 1e5, np.nan], SMALL // 2)
     ufunc = getattr(np, name)
-    return _ratio(function, ufunc, x) <= GAIN and _ratio(function, ufunc, extreme) <= LOSS
+    out = np.empty_like(x)
+
+    def ratio(x: Any) -> float:
+        return _ratio(lambda: run(function, x, out), lambda: ufunc(x, out))
+
+    return ratio(x) <= GAIN and ratio(extreme) <= LOSS
 
 
-def _ratio(function: Callable, ufunc: Any, x: Any) -> float:
-    """MKL's time over NumPy's, the best of some rounds each."""
-    out, best = np.empty_like(x), [float("inf")] * 2
+def _ratio(ours: Callable[[], Any], theirs: Callable[[], Any]) -> float:
+    """The time of one over that of the other, the best of some rounds each."""
+    best = [float("inf")] * 2
     with np.errstate(all="ignore"):
         for _ in range(6):
             start = time.perf_counter()
-            run(function, x, out)
+            ours()
             middle = time.perf_counter()
-            ufunc(x, out)
+            theirs()
             best = [min(best[0], middle - start), min(best[1], time.perf_counter() - middle)]
     return best[0] / best[1]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.elementwise.gelu import NORMAL, ROOT_HALF
+from ...operators.elementwise.gelu import NORMAL, ROOT_HALF, gelu_exact, gelu_grad_exact
 from ...operators.kinds import is_half
 from . import forward, mkl
-from .blocks import flat_alike, spans
+from .blocks import PIECE, flat_alike, spans
 
 LEAST = -87.0  # MKL takes long for smaller arguments of exp, whose results are small numbers or 0
 
@@ -26,6 +26,15 @@ def _pieces(x: Any, *others: Any) -> Any:
     """
     out, flat = flat_alike(x, *others)
     return out, ([a[i:j] for a in flat] for i, j in spans(x.size))
+
+
+def _pays(xp: Any, name: str, dtype: np.dtype, kernel: Any, formula: Any, count: int) -> bool:
+    """Whether a kernel of `count` arrays is quicker than its formula, which may do without MKL's functions."""
+
+    def sample():
+        return [np.linspace(-3, 3, PIECE, dtype=dtype)] * count
+
+    return mkl.pays(name, dtype, kernel, lambda *arrays: formula(xp, *arrays), sample)
 
 
 def _whole(name: str) -> Any:
@@ -54,8 +63,13 @@ def gelu(xp, self, *, approximate):
         out = gelu(xp, xp.wide(self), approximate=approximate)
         return out if out is NotImplemented else out.astype(self.dtype)
     erf = _function("Erf", self)
-    if erf is None:
+    if erf is None or not _pays(xp, "gelu", self.dtype, _gelu, gelu_exact, 1):
         return NotImplemented
+    return _gelu(self)
+
+
+def _gelu(self: Any) -> Any:
+    erf: Any = mkl.bare("Erf", self.dtype)
     out, pieces = _pieces(self)
     for x, y in pieces:
         np.multiply(x, ROOT_HALF, y)
@@ -77,6 +91,14 @@ def gelu_grad(xp, grad, self, *, approximate):
     erf, exp = _function("Erf", self), _function("Exp", self)
     if erf is None or exp is None:
         return NotImplemented
+    if not _pays(xp, "gelu_grad", self.dtype, _gelu_grad, gelu_grad_exact, 2):
+        return NotImplemented
+    return _gelu_grad(grad, self)
+
+
+def _gelu_grad(grad: Any, self: Any) -> Any:
+    erf: Any = mkl.bare("Erf", self.dtype)
+    exp: Any = mkl.bare("Exp", self.dtype)
     out, pieces = _pieces(self, grad)
     for x, g, y in pieces:
         np.multiply(x, ROOT_HALF, y)

@@ -12,7 +12,7 @@ from ...operators.nn.normalization import group_norm_by
 from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
 from .softmax import SMALL
-from .sums import RUN, column_sums, ones, row_products, row_sums
+from .sums import ADD, RUN, column_sums, ones, row_products, row_sums
 
 # -- layer_norm --------------------------------------------------------------------------------------------------------
 
@@ -176,20 +176,80 @@ def _squares(x):
     return row_products(x, x)[:, None]
 
 
-def _group_moments(xp, x, eps: float):
-    """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
-    n, groups, m = x.shape
-    mean, var = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
+def _group_norm(xp, x, groups: int, weight, bias, eps: float):
+    """x (N, C, L): the result, mean and 1 / standard deviation of groups (N, G)."""
+    n, c, length = x.shape
+    m = c // groups * length
+    out = np.empty((n, c, length), x.dtype)
+    mean, rstd = np.empty((n, groups), x.dtype), np.empty((n, groups), x.dtype)
 
     def block(i: int, j: int) -> None:
-        mean[i:j] = row_sums(x[i:j].reshape(-1, m)).reshape(-1, groups) / m
-        centred = x[i:j] - mean[i:j, :, None]
-        var[i:j] = row_products(centred, centred)
+        rows, o = x[i:j].reshape(-1, m), out[i:j]
+        middle, scale = _row_moments(rows, o.reshape(-1, m), eps)
+        mean[i:j], rstd[i:j] = middle.reshape(-1, groups), scale.reshape(-1, groups)
+        if weight is None:
+            grouped = o.reshape(-1, m)
+            grouped *= scale
+        else:
+            o *= (rstd[i:j].repeat(c // groups, 1) * weight)[:, :, None]
+        if bias is not None:
+            o += bias[:, None]
 
-    parallel.each(row_blocks(n, groups * m), x.size, block)
-    var /= m
-    return mean, 1 / np.sqrt(var + eps)
+    parallel.each(row_blocks(n, c * length), x.size, block)
+    return out, mean, rstd
+
+
+@vjp("native_group_norm")
+def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
+    if not g.size:
+        return NotImplemented
+    n, c = input.shape[:2]
+    g_wide, x = (wide_or_none(F.backend, a).reshape(n, c, -1) for a in (g, input))
+    w = wide_or_none(F.backend, weight)
+    found = _group_norm_grad(g_wide, x, result1, result2, w, needs)
+    like = input.dtype if weight is None else weight.dtype
+    return tuple(
+        None if a is None else a.reshape(s).astype(k, copy=False)
+        for a, s, k in zip(found, (input.shape, c, c), (input.dtype, like, like), strict=True)
+    )
+
+
+def _group_norm_grad(g, x, mean, rstd, weight, needs):
+    """Gradients of input, weight and bias; g and x (N, C, L), mean and rstd (N, G)."""
+    n, c, length = x.shape
+    groups = mean.shape[1]
+    m = c // groups * length
+    dx = np.empty((n, c, length), x.dtype) if needs[0] else None
+    dw, db = (np.zeros(c, F8) if needed else None for needed in needs[1:])
+
+    def block(i: int, j: int) -> tuple:
+        """Writes the gradient of some samples; returns what they add to those of weight and bias."""
+        gb, each = g[i:j], rstd[i:j].repeat(c // groups, 1)
+        centred = x[i:j].reshape(-1, groups, m) - mean[i:j, :, None]
+        sums = row_sums(gb.reshape(-1, length)).reshape(-1, c)
+        products = row_products(centred.reshape(gb.shape), gb)
+        if dx is not None:
+            part, along = sums, products
+            if weight is not None:
+                part, along = part * weight, along * weight
+            # both (samples, G): the mean gradient, and its share along what was centred
+            shift, slope = (a.reshape(-1, groups, c // groups).sum(2) / m for a in (part, along))
+            shift *= rstd[i:j]
+            slope *= rstd[i:j] ** 3
+            centred *= slope[:, :, None]
+            centred += shift[:, :, None]
+            scale = each if weight is None else each * weight
+            np.multiply(gb, scale[:, :, None], dx[i:j])
+            dx[i:j] -= centred.reshape(gb.shape)
+        return ADD(products * each, 0, F8), ADD(sums, 0, F8)
+
+    for of_weight, of_bias in parallel.in_order(row_blocks(n, c * length), x.size, block):
+        if dw is not None:
+            dw += of_weight
+        if db is not None:
+            db += of_bias
+    return dx, dw, db
 
 
 forward("fused_rms_norm")(rms_norm_by(_squares))
-forward("native_group_norm")(group_norm_by(_group_moments))
+forward("native_group_norm")(group_norm_by(_group_norm))

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-_WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+from ...operators.kinds import is_half
+
+_WORDS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 # elements from which on it is quicker, by size of an element; below, the processor learns the condition by heart
 _FROM_ZERO = 8192
-_FROM = {4: 16384, 8: 65536}
+_FROM = {2: 8192, 4: 16384, 8: 65536}
 
 
 def where(condition: Any, *operands: Any) -> Any:
@@ -26,7 +28,7 @@ def where(condition: Any, *operands: Any) -> Any:
     b: Any = _array(y)
     shape = condition.shape
     like = a if a is not None else b
-    if like is None or like.dtype.kind != "f" or like.dtype.itemsize not in _WORDS:
+    if like is None or not (is_half(like) or (like.dtype.kind == "f" and like.itemsize in _WORDS)):
         return np.where(condition, x, y)
     strides = tuple([s * like.dtype.itemsize for s in condition.strides])
     for v in (a, b):  # all in the same order, so that the result is, too
@@ -35,9 +37,11 @@ def where(condition: Any, *operands: Any) -> Any:
     word = _WORDS[like.dtype.itemsize]
     if a is None or b is None:
         number = x if a is None else y
-        if np.result_type(like.dtype, number) != like.dtype:
+        zero = _is_plain_zero(number)
+        # beside 0 half types stay what they are, too: NumPy would make bfloat16 float64
+        if not (zero and is_half(like)) and np.result_type(like.dtype, number) != like.dtype:
             return np.where(condition, x, y)
-        if _is_plain_zero(number):
+        if zero:
             mask = _mask(condition, word, a is not None)
             return np.bitwise_and(mask, like.view(word), out=mask).view(like.dtype)
         other = np.asarray(number, like.dtype).view(word)

@@ -1,4 +1,4 @@
-"""Sorting and selection on NumPy arrays: by digits, and by candidates for topk."""
+"""Sorting and selection on NumPy arrays: by digits, with places as parts of numbers, and by candidates for topk."""
 
 from __future__ import annotations
 
@@ -8,23 +8,35 @@ from typing import Any
 import numpy as np
 
 from ...operators.reduce.sort import kth_by, stable_order, topk_by
+from ...operators.shape.slicing import at
 from ...tape.layout import in_order
 from . import forward
 
-LARGE = 512  # elements from which digits are quicker than a stable argsort
+LARGE = 1 << 11  # elements up to which NumPy's stable argsort is as quick
+SHORT = (
+    1 << 10
+)  # elements along the dimension up to which numbers of 4 bytes are sorted with their places
+ALL = 256  # the same up to which topk sorts them all
+LONG = 512  # the same from which digits of 8 bytes are quicker, and candidates for topk
 _DIGIT = np.dtype(np.uint16)
 _SIGNED = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 _UNSIGNED = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
-def digit_argsort(x, dim: int, descending: bool):
-    """The indices that sort `x` stably along `dim`, NaN as the greatest; None for dtypes that this is not for.
+def quick_argsort(x, dim: int, descending: bool):
+    """The indices that sort `x` stably along `dim`, NaN as the greatest; None where NumPy's argsort is the quicker one.
 
-    Sorted by 16 bits at a time, the lowest first: NumPy's stable argsort counts those, and compares longer ones.
+    Sorted by 16 bits at a time, the lowest first: NumPy's stable argsort counts those, and compares longer ones. Short
+    rows of numbers of 4 bytes are sorted as numbers of 8, the second half of which is the place.
     """
-    if x.dtype.kind not in "fiu" or x.dtype.itemsize not in _SIGNED:
+    if x.dtype.kind not in "fiu" or x.dtype.itemsize not in _SIGNED or x.size < LARGE:
+        return None
+    n, narrow = x.shape[dim], x.dtype.itemsize == 4
+    if not narrow and n < LONG:
         return None
     keys = (_float_keys if x.dtype.kind == "f" else _integer_keys)(x, descending)
+    if narrow and n <= SHORT:
+        return _with_places(keys, dim)
     order = keys.astype(_DIGIT).argsort(dim, kind="stable")
     top, shift = int(keys.max()), 16
     while top >> shift:
@@ -32,6 +44,17 @@ def digit_argsort(x, dim: int, descending: bool):
         order = _along(order, digits.argsort(dim, kind="stable"), dim)
         shift += 16
     return order
+
+
+def _with_places(keys, dim: int):
+    """The indices that sort unsigned integers of 4 bytes stably."""
+    pairs = keys.astype(_UNSIGNED[8], order="C")
+    pairs <<= pairs.dtype.type(32)
+    n = keys.shape[dim]
+    pairs |= np.arange(n, dtype=pairs.dtype).reshape(n, *[1] * (keys.ndim - 1 - dim))
+    pairs.sort(dim)
+    pairs &= pairs.dtype.type(0xFFFFFFFF)
+    return pairs.view(_SIGNED[8])
 
 
 def _along(x, order, dim: int):
@@ -102,16 +125,15 @@ def _argsort(values, descending: bool):
 
 def _order(xp, x, dim: int, descending: bool):
     """The indices that sort an array of at least one dimension stably."""
-    if x.size >= LARGE and (order := digit_argsort(x, dim, descending)) is not None:
-        return order
-    return stable_order(xp, x, dim, descending)
+    order = quick_argsort(x, dim, descending)
+    return stable_order(xp, x, dim, descending) if order is None else order
 
 
 @forward("argsort")
 def argsort(xp: Any, self: Any, *, dim: int, descending: bool):
     if self.size < LARGE or not self.ndim or self.dtype.names:
         return NotImplemented
-    order = digit_argsort(xp.wide(self), dim, descending)
+    order = quick_argsort(xp.wide(self), dim, descending)
     if order is None:
         return NotImplemented
     return order if self.flags.c_contiguous else in_order(xp, order, (self,))
@@ -133,7 +155,9 @@ def topk_index(xp: Any, self: Any, *, k: int, dim: int, largest: bool, sorted: b
     if self.dtype.names:
         return NotImplemented
     n = self.shape[dim] if self.ndim else 0
-    if k and n >= LARGE and 16 * k <= n:
+    if 0 < n <= ALL and (order := quick_argsort(xp.wide(self), dim, largest)) is not None:
+        return np.ascontiguousarray(order[at(dim, slice(0, k))])
+    if k and n >= LONG and 16 * k <= n:
         moved = np.ascontiguousarray(np.moveaxis(xp.wide(self), dim, -1))
         found = top_places(moved.reshape(-1, n), k, largest)
         if found is not None:

@@ -70,7 +70,16 @@ def _has_kernel(array: Any) -> bool:
     return kernels_of(array).fuses and array.dtype in FLOATS
 
 
-class SimpleCell(Cell):
+class AddingCell(Cell):
+    """A cell that adds all parts of its gates: both biases go with those of the inputs, once for all steps."""
+
+    def project(self, x: Tensor) -> Tensor:
+        """x: [..., in] -> all of the gates that does not depend on states [..., gates * hidden]."""
+        bias = None if self.bias_ih is None else self.bias_ih + self.bias_hh
+        return F.linear(x, self.weight_ih, bias)
+
+
+class SimpleCell(AddingCell):
     """h' = f(gates + W_hh h + b_hh)."""
 
     def __init__(self, activation: Callable[[Tensor], Tensor], *weights: Any):
@@ -79,10 +88,10 @@ class SimpleCell(Cell):
 
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, hidden], states: (h,) -> (h',)."""
-        return (self.activation(gates + F.linear(states[0], self.weight_hh, self.bias_hh)),)
+        return (self.activation(gates + F.linear(states[0], self.weight_hh)),)
 
 
-class LSTMCellStep(Cell):
+class LSTMCellStep(AddingCell):
     """c' = f c + i g, h' = o tanh(c'), projected if there is a projection."""
 
     def __init__(self, *weights: Any, weight_hr: Any = None):
@@ -92,7 +101,7 @@ class LSTMCellStep(Cell):
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, 4 * hidden], states: (h, c) -> (h', c')."""
         h, c = states
-        gates = gates + F.linear(h, self.weight_hh, self.bias_hh)
+        gates = gates + F.linear(h, self.weight_hh)
         if _one_node(gates, c):
             h, c = lstm_step_op.call(gates, c)
         else:

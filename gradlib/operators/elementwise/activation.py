@@ -42,12 +42,22 @@ def _logistic(xp, x):
 
 
 def _silu_piece(xp, x):
-    return x * _logistic(xp, x)
+    half = x * 0.5
+    out = xp.tanh(half)
+    out += 1
+    out *= half
+    return out
 
 
 def _silu_grad_piece(xp, g, x):
-    s = _logistic(xp, x)
-    return g * (s * (1 + x * (1 - s)))
+    s = xp.tanh(x * 0.5)
+    s *= 0.5
+    s += 0.5
+    out = 1 - s
+    out *= x
+    out += 1
+    out *= s
+    return out * g  # which may have more dimensions
 
 
 @floating

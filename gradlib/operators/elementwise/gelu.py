@@ -26,7 +26,8 @@ _GELU_F4 = (
 _GELU_GRAD_F4 = tuple(-c * (-0.5) ** k for k, c in enumerate(_GELU_F4))
 
 
-def _gelu_exact(xp, x):
+def gelu_exact(xp, x):
+    """The formula, on an array that need not be cut into pieces."""
     if x.dtype is F4 and x.ndim:
         h = x * 0.5
         out = special.horner(_GELU_F4[::-1], h * h)
@@ -46,10 +47,11 @@ def _gelu_tanh(xp, x):
 
 
 def _gelu(xp, self, *, approximate):
-    return xp.in_pieces(_gelu_exact if approximate == "none" else _gelu_tanh, self)
+    return xp.in_pieces(gelu_exact if approximate == "none" else _gelu_tanh, self)
 
 
-def _gelu_grad_exact(xp, g, x):
+def gelu_grad_exact(xp, g, x):
+    """The gradient `g` times the slope at `x`."""
     if x.dtype is F4 and x.ndim:
         h = x * -0.5
         slope = h * x
@@ -77,7 +79,7 @@ def _gelu_grad_tanh(xp, g, x):
 
 @floating
 def _gelu_grad(xp, grad, self, *, approximate):
-    return xp.in_pieces(_gelu_grad_exact if approximate == "none" else _gelu_grad_tanh, grad, self)
+    return xp.in_pieces(gelu_grad_exact if approximate == "none" else _gelu_grad_tanh, grad, self)
 
 
 def _gelu_second(F, self, approximate):

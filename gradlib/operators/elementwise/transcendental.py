@@ -111,7 +111,9 @@ def _sigmoid(xp, self):
     out = xp.negative(self)
     xp.exp(out, out=out)  # inf where self is very negative: the quotient is then 0, as it should be
     out += 1
-    return xp.reciprocal(out, out=out)
+    if self.size < 4096:
+        return xp.reciprocal(out, out=out)
+    return xp.divide(1, out, out=out)  # the same bits; NumPy takes half the time for many numbers
 
 
 sigmoid = unary(

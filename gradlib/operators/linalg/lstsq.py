@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import return_types
 from ...op import captures
 from ...op.declare import declare
@@ -17,6 +19,7 @@ from .base import (
     computes_in_half,
     full_precision,
     linalg,
+    plain,
     safe_out,
     singular_values,
 )
@@ -197,12 +200,15 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
     rows = B.unsqueeze(-1) if vector else B
     m, n = A.shape[-2:]
     rtol = 0.0 if driver == "gels" else tolerances(A, rcond, None)[0]
-    X = pinv(A, rtol=rtol) @ rows
+    inverse = pinv(A, rtol=rtol)
+    X = inverse @ rows
     real = A.dtype.to_real()
     rank = PUBLIC["empty"](0, dtype=dtypes.int64, device=A.device)
     values = PUBLIC["empty"](0, dtype=real, device=A.device)
     full = driver != "gelsy"
-    if driver != "gels":
+    if not full and plain(A) and _surely_full(A._array, inverse._array, rtol):
+        rank = PUBLIC["full"](A.shape[:-2], min(m, n) * min(rows.shape[-1], 1))
+    elif driver != "gels":
         S = svdvals(A.detach())
         rank = _count_above(S, rtol, 0.0) * min(rows._array.shape[-1], 1)
         if driver != "gelsy":
@@ -213,6 +219,22 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
         residuals = X.reshape((-1,))[:0].abs()
     solution = X.squeeze(-1) if vector else X
     return write_out(out, return_types.linalg_lstsq(solution, residuals, rank, values))
+
+
+def _surely_full(A, inverse, rtol) -> bool:
+    """Whether none of the singular values of raw matrices was small enough to be left out of their pseudo-inverses.
+
+    The trace of the product counts those that were not, and the product of the norms, which is no less than the
+    condition, bounds its error.
+    """
+    k = min(A.shape[-2:])
+    if not A.size or rtol.__class__ is not float:
+        return False
+    condition = np.linalg.norm(A, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+    if not (condition * max(rtol, 16 * k * np.finfo(A.dtype).eps) < 0.5).all():
+        return False
+    kept = np.einsum("...ij,...ji->...", inverse, A)
+    return bool((np.abs(kept - k) < 0.5).all())
 
 
 def _count_above(S: Tensor, rtol, atol) -> Tensor:

@@ -14,9 +14,7 @@ from ...op.vmap import all_entries
 from ...tape import dtypes
 from ...tape.interop import values_of
 from ...tape.lazy import raw_values
-from ...tape.modes import shared
 from ...tape.tensor import Tensor
-from ..linalg.base import failures
 from .base import (
     check_batches,
     check_kernel,
@@ -24,9 +22,11 @@ from .base import (
     check_square,
     check_types,
     eye_like,
+    failures,
     flat_batch,
     full_precision,
     linalg,
+    plain,
 )
 from .solve import solve_triangular, solve_triangular_op
 
@@ -237,7 +237,7 @@ def _factored(A, pivot):
     """(LU, pivots, info) after the checks."""
     _check_lu("torch.lu_factor", A)
     LU, pivots = lu_factor_op.call(A, bool(pivot))
-    if not shared.active and LU.__class__ is Tensor and LU._array.__class__ is np.ndarray:
+    if plain(LU):
         diagonal = np.diagonal(LU._array, 0, -2, -1)
         if np.logical_and.reduce(diagonal, None):
             return LU, pivots, Tensor._make(np.zeros(diagonal.shape[:-1], np.int32))

@@ -504,6 +504,11 @@ def _divide_rows(xp, A, B, upper: bool):
 
 def _triangular_self(F, g, self, result, self_shape, upper, unitriangular):
     gB = F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular)
+    return triangular_gradient(F, gB, result, self_shape, upper, unitriangular)
+
+
+def triangular_gradient(F, gB, result, self_shape, upper, unitriangular):
+    """The gradient of a triangular matrix, from that of the right hand sides."""
     full = F.times_h(-gB, result, self_shape)
     return F.triangle(full, not upper, (1 if upper else -1) if unitriangular else 0)
 

@@ -7,7 +7,7 @@ import math
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape.tensor import Tensor
-from ..kinds import check_kind, check_parameters
+from ..kinds import check_kind, check_parameters, wide_or_none
 from ..shape.pad import pad
 from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
 from .layer_norm import moments
@@ -16,13 +16,22 @@ from .pool_average import avg_pool3d
 # -- group_norm ------------------------------------------------------------------------------------------------------
 
 
-def _group_moments(xp, x, eps):
-    """x (N, G, m): mean and 1 / standard deviation, each (N, G)."""
-    return x.mean(axis=2), 1 / xp.sqrt(x.var(axis=2) + eps)
+def _normalized(xp, x, groups, weight, bias, eps):
+    """x (N, C, L): the result, mean and 1 / standard deviation of groups (N, G); weight and bias may be None."""
+    n, c = x.shape[:2]
+    grouped = x.reshape(n, groups, -1)
+    mean, rstd = grouped.mean(axis=2), 1 / xp.sqrt(grouped.var(axis=2) + eps)
+    scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
+    if weight is not None:
+        scale = scale * weight
+    shift = -middle * scale if bias is None else bias - middle * scale
+    out = x * scale[:, :, None]
+    out += shift[:, :, None]
+    return out, mean, rstd
 
 
-def group_norm_by(moments):
-    """The forward function of group_norm, in float32 for half types; moments: as `_group_moments`."""
+def group_norm_by(normalized):
+    """The forward function of group_norm, in float32 for half types; normalized: as `_normalized`."""
 
     def forward(xp, input, weight=None, bias=None, *, groups, eps):
         d, shape = input.dtype, input.shape
@@ -32,15 +41,9 @@ def group_norm_by(moments):
         if not input.size:
             empty = xp.zeros((n, groups), xp.wide(input).dtype)
             return input.copy(), empty, empty
-        x = xp.wide(input).reshape(n, groups, -1)
-        mean, rstd = moments(xp, x, eps)
-        scale, middle = (xp.repeat(a, c // groups, axis=1) for a in (rstd, mean))
-        if weight is not None:
-            scale = scale * xp.wide(weight)
-        shift = -middle * scale if bias is None else xp.wide(bias) - middle * scale
-        x = x.reshape(n, c, -1)
-        out = x * scale[:, :, None]
-        out += shift[:, :, None]
+        x = xp.wide(input).reshape(n, c, -1)
+        weight, bias = (wide_or_none(xp, a) for a in (weight, bias))
+        out, mean, rstd = normalized(xp, x, groups, weight, bias, eps)
         return out.reshape(shape).astype(d, copy=False), mean, rstd
 
     return forward
@@ -70,7 +73,7 @@ def _grouped(F, input, groups):
 
 
 group_norm_op = declare(
-    "native_group_norm", group_norm_by(_group_moments),
+    "native_group_norm", group_norm_by(_normalized),
     autocast="cuda:float32", promote="free", vjp=_group_norm_vjp, channels_last="input",
     hidden={
         "result1": lambda F, input, groups: F.mean(_grouped(F, input, groups), (2,), False),

@@ -126,14 +126,27 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return reduced(losses, number) if weight is None else _weighted(losses, weight, input, number)
 
 
+def _huber_of(xp, self, target, delta, scale):
+    """The error squared and halved up to `delta`, then straight on; all over `scale`."""
+
+    def kernel(xp, x, y):
+        e = xp.absolute(x - y)
+        near = xp.clip(e, 0.0, delta)  # with it both branches are one expression
+        e -= 0.5 * near
+        if scale != 1:
+            near /= scale
+        e *= near
+        return e
+
+    return xp.in_pieces(kernel, self, target)
+
+
 def _smooth_l1(xp, self, target, *, beta):
-    e = xp.absolute(self - target)
-    return xp.where(e < beta, (0.5 / beta) * e * e, e - 0.5 * beta)
+    return _huber_of(xp, self, target, beta, beta)
 
 
 def _huber(xp, self, target, *, delta):
-    e = xp.absolute(self - target)
-    return xp.where(e <= delta, 0.5 * e * e, delta * (e - 0.5 * delta))
+    return _huber_of(xp, self, target, delta, 1)
 
 
 smooth_l1_op = pointwise_loss(

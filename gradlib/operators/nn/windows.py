@@ -178,7 +178,7 @@ def mark_unordered(xp, w: Windows, source, best, number) -> None:
                 number[...] = xp.where(found, number.dtype.type(t), number)
 
 
-def _planes(xp, w: Windows, shape, taps):
+def places_of_planes(xp, w: Windows, shape, taps):
     """Blocks of planes (start, stop, flat positions) for arrays (planes, *size) and tap numbers (planes, *out)."""
     planes, step = math.prod(shape), max(1, xp.cached // max(math.prod(w.out), 1))
     taps = taps.reshape(planes, *w.out)
@@ -195,7 +195,7 @@ def pick(xp, w: Windows, x, taps):
     lead = x.shape[: x.ndim - len(w.space)]
     source = source.reshape(-1, math.prod(w.size))
     out = xp.empty((source.shape[0], *w.out), x.dtype)
-    for i, j, where in _planes(xp, w, lead, taps):
+    for i, j, where in places_of_planes(xp, w, lead, taps):
         out[i:j] = source[i:j].reshape(-1)[where]
     return out.reshape(*lead, *w.out)
 
@@ -206,7 +206,7 @@ def put(xp, w: Windows, values, taps):
     total = xp.zeros((*lead, *w.size), values.dtype)
     if w.disjoint:
         flat, values = total.reshape(-1, math.prod(w.size)), values.reshape(-1, *w.out)
-        for i, j, where in _planes(xp, w, lead, taps):
+        for i, j, where in places_of_planes(xp, w, lead, taps):
             flat[i:j].reshape(-1)[where] = values[i:j]
     else:
         for t, tap in enumerate(w.taps):

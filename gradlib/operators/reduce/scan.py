@@ -101,21 +101,15 @@ def _steps(F, x, dim, combine):
     return states
 
 
-def _wider(x, dim: int):
-    """The dtype in which the gradient of a scan of raw numbers is computed, None for their own."""
-    few = hasattr(x, "_array") or (x.shape[dim] <= FEW and x.dtype.itemsize > 2)
-    return None if few else WIDER.get(x.dtype)
-
-
 def _precise(quotient):
-    """For the gradient of a scan: raw numbers are computed in the dtype `_wider` says, by `quotient` where it can."""
+    """For the gradient of a scan: raw numbers are computed in wider ones, by `quotient` where it can."""
 
     def wrap(gradient):
         @wraps(gradient)
         def formula(F, g, x, dim):
             if not x.shape or not x.shape[dim]:
                 return g
-            wider = _wider(x, dim)
+            wider = None if hasattr(x, "_array") else WIDER.get(x.dtype)
             if wider is None:
                 return gradient(F, g, x, dim)
             g, wide = g.astype(wider), x.astype(wider)

@@ -20,19 +20,26 @@ def _pad_constant(xp, self, *, pads, value):
     """pads: (before, after) for each dimension; negative ones cut. Channels stay last where they are."""
     if not any([a or b for a, b in pads]):
         return clone_op.forward(xp, self, order="K")
-    shape = tuple(n + a + b for n, (a, b) in zip(self.shape, pads, strict=True))
-    inside, source = [], []
-    for n, (a, b) in zip(self.shape, pads, strict=True):
-        inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
-        source.append(slice(max(-a, 0), n + min(b, 0)))
+    shape, inside, source = _cuts(self.shape, pads)
     wanted = suggested(self)
     if wanted is not None:
         out = empty_in(xp, shape, self.dtype, wanted)
         out[...] = value
     else:
         out = xp.zeros(shape, self.dtype) if value == 0 else xp.full(shape, value, self.dtype)
-    out[tuple(inside)] = self[tuple(source)]
+    out[inside] = self[source]
     return out
+
+
+@lru_cache(maxsize=256)
+def _cuts(space: tuple, pads: tuple) -> tuple:
+    """(shape of the padded array, where what is left of the array lies in it, and in the array)."""
+    inside, source = [], []
+    for n, (a, b) in zip(space, pads, strict=True):
+        inside.append(slice(max(a, 0), max(a, 0) + max(n + min(a, 0) + min(b, 0), 0)))
+        source.append(slice(max(-a, 0), n + min(b, 0)))
+    shape = tuple(n + a + b for n, (a, b) in zip(space, pads, strict=True))
+    return shape, tuple(inside), tuple(source)
 
 
 pad_constant_op = declare(
@@ -56,14 +63,48 @@ pad_constant_op = declare(
 # -- gathers along one dimension ---------------------------------------------------------------------------------------
 
 
+LARGE, MANY = (
+    1 << 13,
+    4,
+)  # elements from which slices are quicker than positions, and slices up to which they are
+
+
 def _take_along(xp, self, *, where, dim):
+    if dim == self.ndim - 1 and self.size >= LARGE and not xp.waits:
+        out = _slices_along(xp, self, where)
+        if out is not None:
+            return out
     return self.take(xp.table(where), axis=dim)
+
+
+def _slices_along(xp, self, where):
+    """`_take_along` the last dimension by copies of slices; None where those are many."""
+    n, out = self.shape[-1], None
+    times = len(where) // n
+    if times > 1 and len(where) == times * n and _in_turn(where, times):
+        out = xp.empty((*self.shape[:-1], len(where)), self.dtype)
+        for t in range(times):
+            out[..., t::times] = self
+        return out
+    parts = runs(tuple(where.tolist()))
+    if len(parts) <= MANY:
+        out = xp.empty((*self.shape[:-1], len(where)), self.dtype)
+        for start, stop, first, step in parts:
+            last = first + (stop - start) * step if step else first + 1
+            out[..., start:stop] = self[..., first : last if last >= 0 else None : step or 1]
+    return out
 
 
 def _add_along(xp, self, *, where, dim, size):
     """The transpose of `take_along`: slices of `self` added to zeros at `where`, run by run."""
-    out = xp.zeros((*self.shape[:dim], size, *self.shape[dim + 1 :]), self.dtype)
     lead = (slice(None),) * dim
+    times = len(where) // size if size else 0
+    if times > 1 and len(where) == times * size and _in_turn(where, times):
+        out = self[(*lead, slice(0, None, times))].copy()  # each place so many times in turn
+        for t in range(1, times):
+            out += self[(*lead, slice(t, None, times))]
+        return out
+    out = xp.zeros((*self.shape[:dim], size, *self.shape[dim + 1 :]), self.dtype)
     for start, stop, first, step in runs(tuple(where.tolist())):
         last = first + (stop - start) * step
         target = slice(first, last if last >= 0 else None, step)
@@ -74,18 +115,20 @@ def _add_along(xp, self, *, where, dim, size):
     return out
 
 
+def _in_turn(where, times: int) -> bool:
+    """Whether positions are 0, 1, 2... so many times each."""
+    return bool((where.reshape(-1, times) == np.arange(len(where) // times)[:, None]).all())
+
+
 @lru_cache(maxsize=256)
 def runs(where: tuple) -> list:
-    """Positions as arithmetic runs (start, stop, first value, step) with step 1, -1 or 0."""
+    """Positions as arithmetic runs (start, stop, first value, step)."""
     out, start = [], 0
     while start < len(where):
         stop = start + 1
         step = where[stop] - where[start] if stop < len(where) else 1
-        if step in (-1, 0, 1):
-            while stop < len(where) and where[stop] - where[stop - 1] == step:
-                stop += 1
-        else:
-            step = 1
+        while stop < len(where) and where[stop] - where[stop - 1] == step:
+            stop += 1
         out.append((start, stop, where[start], step))
         start = stop
     return out
@@ -210,6 +253,8 @@ def pad(input, pad, mode="constant", value=None):
     ]
     if mode == "constant":
         for n, (a, b) in zip(input._array.shape, pads, strict=True):
+            if a >= 0 and b >= 0:
+                continue
             if n + min(a, 0) < 0 or n + min(b, 0) < 0:
                 raise RuntimeError("narrow(): length must be non-negative.")
             if n + a + b < 0:
