@@ -137,7 +137,8 @@ class Backward(Functions):
         array = grad._array
         name = self.name_of(array)
         if name is None and array.size == 1 and array.reshape(-1)[0] == 1:
-            name = self._name(array, self.draft.constant(array))
+            name = self._name(array, self.draft.fresh())  # what is written to if it is a gradient
+            self.emit(f"{name} = {self.draft.constant(array.copy('K'))}.copy('K')", (name,), ())
         if name is None and (name := self.tensor(grad)) is None:
             raise Unwritable("the gradient given is of unknown origin")
         return name
@@ -321,8 +322,9 @@ class Backward(Functions):
     def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
         """Of a write to a view: the gradient of its part by its own node, put back into that part."""
         copy = node.base_layout.raw_copy
-        whole, w, p, g = copy(grad[0]), *[self.draft.fresh() for _ in range(3)]
-        self.emit(f"{w} = {self.draft.constant(copy)}({grad[1]})", (w,), (grad[1],))
+        w, p, g = [self.draft.fresh() for _ in range(3)]
+        whole = copy(np.asarray(grad[0]))  # of 0-dim arrays NumPy's ufuncs make numbers
+        self.emit(f"{w} = {self.draft.constant(copy)}(asarray({grad[1]}))", (w,), (grad[1],))
         (part, flips), view = views.replay_raw(whole, node.replay), views.replay_raw
         if flips:
             raise Unwritable(f"{node.name()} writes to a conjugate or negative view")

@@ -409,3 +409,11 @@ def autocast(m, x, y):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         h = m(x)
     return h.float().mul(y).sum()
+
+
+@replayed
+def write_views_of_numbers(m, x, y):
+    h, scale = y.sum(), m(x).mean()
+    h[None] += scale
+    h.view(1).mul_(scale)
+    return h.sinh() + (h * scale)[None].exp().squeeze()

@@ -343,3 +343,19 @@ def test_the_gradient_that_a_pass_begins_with_is_that_of_no_other_node(f, betwee
         found.append(grads)
     assert found[0] == found[1]
     assert step_.replays == 1
+
+
+def test_a_gradient_that_is_the_constant_which_a_pass_begins_with_may_be_written_to():
+    w, found = torch.tensor(2.0, requires_grad=True), []
+
+    def step(x):
+        total = w.prod(dim=0)
+        (g,) = torch.autograd.grad(total, w)
+        g[...].data.add_(x)
+        return g * 1
+
+    for wrap in (lambda f: f, torch.capture):
+        run = wrap(step)
+        found.append([bits(run(torch.tensor(float(k)))) for k in range(6)])
+    assert found[0] == found[1]
+    assert run.replays == 1
