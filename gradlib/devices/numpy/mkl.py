@@ -163,7 +163,7 @@ def pays(name: str, dtype: np.dtype, kernel: Callable, formula: Callable, sample
 
     def compare() -> bool:
         arrays = sample()
-        return _ratio(lambda: kernel(*arrays), lambda: formula(*arrays)) <= GAIN
+        return _time_over(lambda: kernel(*arrays), lambda: formula(*arrays)) <= GAIN
 
     return _decide(name, dtype, kernel, compare) is not None
 
@@ -202,15 +202,16 @@ def _compare(name: str, dtype: np.dtype, function: Callable) -> bool:
     )  # as in masked softmax, or logarithms of what is not positive: MKL computes them one by one
     extreme[1::2] = np.resize([-np.inf, -1000.0, -95.0, 0.0, -1.0, 1e5, np.nan], SMALL // 2)
     ufunc = getattr(np, name)
+    return _ratio(function, ufunc, x) <= GAIN and _ratio(function, ufunc, extreme) <= LOSS
+
+
+def _ratio(function: Callable, ufunc: Any, x: Any) -> float:
+    """MKL's time over NumPy's."""
     out = np.empty_like(x)
-
-    def ratio(x: Any) -> float:
-        return _ratio(lambda: run(function, x, out), lambda: ufunc(x, out))
-
-    return ratio(x) <= GAIN and ratio(extreme) <= LOSS
+    return _time_over(lambda: run(function, x, out), lambda: ufunc(x, out))
 
 
-def _ratio(ours: Callable[[], Any], theirs: Callable[[], Any]) -> float:
+def _time_over(ours: Callable[[], Any], theirs: Callable[[], Any]) -> float:
     """The time of one over that of the other, the best of some rounds each."""
     best = [float("inf")] * 2
     with np.errstate(all="ignore"):
