@@ -188,7 +188,8 @@ class Backward(Functions):
                 raise Unwritable(f"{node.name()} keeps a value of unknown origin")
         self._boxes = []
         for name in op.saved_attrs:
-            if self.expr(getattr(node, f"a_{name}")) is None or self._boxes:
+            value = getattr(node, f"a_{name}")
+            if value is RELEASED or self.expr(value) is None or self._boxes:
                 raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
 
     def _check_leaf(self, node: Any, accumulate: bool) -> None:

@@ -359,3 +359,17 @@ def test_a_gradient_that_is_the_constant_which_a_pass_begins_with_may_be_written
         found.append([bits(run(torch.tensor(float(k)))) for k in range(6)])
     assert found[0] == found[1]
     assert run.replays == 1
+
+
+def test_a_graph_that_is_used_up_says_so():
+    w = torch.ones(3, 2, requires_grad=True)
+
+    def step(x):
+        rows = w[[1, 1]]
+        torch.autograd.grad((rows * x).sum(), w)
+        rows.sum().backward()
+
+    run = torch.capture(step)
+    for k in range(5):
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            run(torch.ones(2) * k)
