@@ -365,3 +365,8 @@ def test_numpy_arrays_are_operands_but_no_arguments():
     y *= np.full(3, 2.0)  # another tensor, in the dtype that NumPy gives the product
     assert y is not x and y.dtype is gl.float64 and x.tolist() == [1.0] * 3
     assert x._version == 0
+
+
+def test_a_number_of_numpy_without_dimensions_is_an_index():
+    x = gl.arange(4.0)
+    assert x[np.array(2)].item() == 2.0

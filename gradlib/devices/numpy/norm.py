@@ -9,6 +9,7 @@ import numpy as np
 from ...operators.kinds import F4, F8, wide_or_none
 from ...operators.nn.layer_norm import layer_norm_by, rms_norm_by
 from ...operators.nn.normalization import group_norm_by
+from ...tape.layout import copy_in, suggested
 from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
 from .softmax import SMALL
@@ -206,12 +207,13 @@ def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
     n, c = input.shape[:2]
     g_wide, x = (wide_or_none(F.backend, a).reshape(n, c, -1) for a in (g, input))
     w = wide_or_none(F.backend, weight)
-    found = _group_norm_grad(g_wide, x, result1, result2, w, needs)
+    dx, *others = _group_norm_grad(g_wide, x, result1, result2, w, needs)
+    if dx is not None:
+        dx = dx.reshape(input.shape).astype(input.dtype, copy=False)
+        if (wanted := suggested(input)) is not None:
+            dx = copy_in(F.backend, dx, wanted)
     like = input.dtype if weight is None else weight.dtype
-    return tuple(
-        None if a is None else a.reshape(s).astype(k, copy=False)
-        for a, s, k in zip(found, (input.shape, c, c), (input.dtype, like, like), strict=True)
-    )
+    return dx, *(None if a is None else a.astype(like, copy=False) for a in others)
 
 
 def _group_norm_grad(g, x, mean, rstd, weight, needs):

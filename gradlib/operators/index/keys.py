@@ -73,7 +73,9 @@ def _item(item, like: Tensor) -> Any:
         return array
     if isinstance(item, (list, tuple, range, ndarray)):
         index = Tensor._make(_index_array(item))
-        plain = item.__class__ is range or all([i.__class__ is int for i in item])
+        plain = item.__class__ is range
+        if item.__class__ is list or item.__class__ is tuple:
+            plain = all([i.__class__ is int for i in item])
         return _item(made_of_numbers(index) if plain else index, like)
     if isinstance(item, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
