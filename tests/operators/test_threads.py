@@ -141,6 +141,7 @@ def layers() -> dict:
     flat.requires_grad_(), rows.requires_grad_(), image.requires_grad_()
     weight, bias, other = made(600).requires_grad_(), made(600).requires_grad_(), made(N)
     target = gl.from_numpy(np.random.default_rng(2).integers(0, 600, 700))
+    heads, mask = made(2, 3, 300, 32).requires_grad_(), made(300, 300)
 
     def graph(out, *leaves):
         return [out, *gl.autograd.grad((out * out).sum(), leaves)]
@@ -152,6 +153,10 @@ def layers() -> dict:
         "group": lambda: graph(F.group_norm(image, 4), image),
         "rms": lambda: graph(F.rms_norm(rows, (600,), weight), rows, weight),
         "entropy": lambda: graph(F.cross_entropy(rows, target), rows),
+        "attention": lambda: graph(
+            F.scaled_dot_product_attention(heads, heads, heads, is_causal=True), heads
+        ),
+        "masked": lambda: graph(F.scaled_dot_product_attention(heads, heads, heads, mask), heads),
         "softmax": lambda: graph(rows.softmax(1).log_softmax(0), rows),
         "moments": lambda: [rows.var(1), rows.std(0), rows.mean(1), rows.sum(0), rows.sum()],
         "gelu": lambda: graph(F.gelu(flat), flat),

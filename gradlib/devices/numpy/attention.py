@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
-from . import forward, vjp
+from . import forward, parallel, vjp
 from .namespace import backend
 from .sums import MAX, ones
 
@@ -128,7 +130,8 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
     q, k, v = q * scale, _rows(key), _rows(value)
     exp = _exp if mask is None and _modest(q, k) else _exp_rows
     columns, tiles = _columns(k), _tiles(length, keys)
-    for part in _parts(lead, tiles[0][1] * keys):
+
+    def attend(part: Any) -> None:
         pq, pk, pv, po, pl = q[part], columns[part], v[part], out[part], lse[part]
         own = None if mask is None else mask[part]
         for i, j in tiles:
@@ -137,7 +140,14 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
             _mask_tile(s, own, i, j, is_causal)
             logs = pl[..., i:j]
             _mix(s, pv[..., :n, :], po[..., i:j, :], exp(s, logs, own is not None))
+
+    _each_part(_parts(lead, tiles[0][1] * keys), lse.size * keys, attend)
     return out, lse
+
+
+def _each_part(parts: list, size: int, one: Callable[[Any], None]) -> None:
+    """``one(part)`` for parts that have nothing in common, of something with `size` scores."""
+    parallel.each([(k, k + 1) for k in range(len(parts))], size, lambda k, _: one(parts[k]))
 
 
 def _mix(s, v, out, total) -> None:
@@ -195,7 +205,8 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
     if slopes:
         g1, v1 = _beside(g, -np.vecdot(g, out)), _columns(v, 1)
     tiles = _tiles(length, keys)[::-1]  # the first one then writes, for all keys
-    for part in _parts(lead, tiles[-1][1] * keys):
+
+    def of_part(part: Any) -> None:
         own = None if mask is None else mask[part]
         for i, j in tiles:
             n = _limit(j, keys, is_causal)
@@ -215,6 +226,8 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
                 np.matmul(ds, k[part][..., :n, :], dq[part][..., i:j, :])
             if dk is not None:
                 _accumulate(dk[part], ds, qs[part][..., i:j, :-1], first)
+
+    _each_part(_parts(lead, tiles[-1][1] * keys), lse.size * keys, of_part)
     if dq is not None:
         dq *= scale
     return dq, dk, dv, dm
