@@ -109,3 +109,22 @@ def test_the_random_state_and_gradients_are_left_alone():
         runs.append(found)
     assert runs[0] == runs[1]
     assert run.replays == 1
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "complex64", "float16", "bfloat16", "int64"]
+)
+def test_what_counts_as_the_same(dtype):
+    """Last bits may depend on where arrays lie; numbers may not."""
+    a = (torch.arange(6.0) * 100).to(getattr(torch, dtype))._array
+    near, far = a.copy(), a.copy()
+    near[5], far[1] = a[5] * (1 + 3e-3 if a.dtype.itemsize == 2 else 1 + 1e-6), a[1] * 2
+    assert check._same(a, a.copy())
+    assert check._same(a, near)
+    assert not check._same(a, far)
+    assert not check._same(a, a[::-1])
+    assert not check._same(a, a[:5])
+    if dtype != "int64":
+        far[1] = a[1] * float("nan")
+        assert not check._same(a, far)
+        assert check._same(far, far.copy())
