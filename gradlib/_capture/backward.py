@@ -98,6 +98,8 @@ class Backward(Functions):
             raise Unwritable("backward with create_graph or inputs is not captured")
         if state.depth:
             raise Unwritable("it is called inside another backward")
+        if any([g is not None and g._array.__class__ is not np.ndarray for g in grads]):
+            raise Unwritable("a gradient that it is called with is a batch, or none of the CPU's")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):

@@ -373,3 +373,17 @@ def test_a_graph_that_is_used_up_says_so():
     for k in range(5):
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             run(torch.ones(2) * k)
+
+
+def test_gradients_that_are_batches_run_as_they_do():
+    w, found = torch.ones(1, requires_grad=True), []
+
+    def step(x):
+        (g,) = torch.autograd.grad(w * 2, w, x, is_grads_batched=True, create_graph=True)
+        return g.detach() * 1
+
+    for wrap in (lambda f: f, torch.capture):
+        run = wrap(step)
+        found.append([bits(run(torch.ones(2, 1) * k)) for k in range(5)])
+    assert found[0] == found[1]
+    assert torch.explain(run)
