@@ -18,6 +18,7 @@ from ..tape.modes import NO_GRAD, shared, state
 from ..tape.node import AccumulateGrad
 from ..tape.saved import DIRECT, RELEASED
 from ..tape.storage import version_of
+from ..tape.strided import Layout
 from ..tape.tensor import Tensor
 from .functions import Functions
 from .inline import calls, holds_arrays
@@ -324,10 +325,12 @@ class Backward(Functions):
 
     def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
         """Of a write to a view: the gradient of its part by its own node, put back into that part."""
-        copy = node.base_layout.raw_copy
         w, p, g = [self.draft.fresh() for _ in range(3)]
-        whole = copy(np.asarray(grad[0]))  # of 0-dim arrays NumPy's ufuncs make numbers
-        self.emit(f"{w} = {self.draft.constant(copy)}(asarray({grad[1]}))", (w,), (grad[1],))
+        layout, copy = self.draft.constant(node.base_layout), self.draft.constant(Layout.raw_copy)
+        whole = node.base_layout.raw_copy(
+            np.asarray(grad[0])
+        )  # of 0-dim arrays ufuncs make numbers
+        self.emit(f"{w} = {copy}({layout}, asarray({grad[1]}))", (w,), (grad[1],))
         (part, flips), view = views.replay_raw(whole, node.replay), views.replay_raw
         if flips:
             raise Unwritable(f"{node.name()} writes to a conjugate or negative view")

@@ -7,16 +7,14 @@ write to their own; gradients are not set, and the random numbers are those that
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 
 from ..tape.dtypes import HALVES
 from ..tape.generator import default_generator
-from .memory import Groups
+from .memory import INTO, Groups
 
-_INTO = re.compile(r"\bout=(t\d+)\)$")
 # how far the numbers of libraries may be apart whose bits depend on where arrays lie, in parts of the largest one
 CLOSE, CLOSE_HALVES = 1e-4, 1e-2
 
@@ -77,7 +75,7 @@ def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list
     for k, line in enumerate(lines):
         if not line.outs:
             written.update({groups.of(name): k for name in line.ins})
-        elif into := _INTO.search(line.text):
+        elif into := INTO.search(line.text):
             sums.setdefault(groups.of(into[1]), []).append(k)
         made.update(dict.fromkeys(line.outs, k))
     found: dict[int, list[str]] = {}

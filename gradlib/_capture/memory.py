@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_INTO = re.compile(r"\bout=(t\d+)\)$")  # a call that gives back the array that it writes to
+INTO = re.compile(r"\bout=(t\d+)\)$")  # a call that gives back the array that it writes to
 _SAME = re.compile(r"t\d+ = t\d+")
 OUT = "@out"  # stands for the kept array in the text of a line
 ALIGNED = 64  # bytes: a line of the cache
@@ -66,7 +66,7 @@ class Groups:
         self.last: dict[str, int] = {}  # of a group: the last line that names one of it
         for line in lines:
             if line.made is None and line.outs:
-                into = _INTO.search(line.text) if len(line.outs) == 1 else None
+                into = INTO.search(line.text) if len(line.outs) == 1 else None
                 names = [
                     n for n in (*line.outs, *(into.groups() if into else line.ins)) if n[0] == "t"
                 ]

@@ -301,7 +301,8 @@ class Ops(Writer, Interposer):
             return proceed()
         arrays, names, _, texts, ins = written
         given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
-        if not self.is_made_here(tensor._array):
+        here = self.is_made_here(tensor._array)
+        if not here:
             self.confirm()
         self.depth += 1
         try:
@@ -310,7 +311,6 @@ class Ops(Writer, Interposer):
             self.depth -= 1
         xp, target = kernels_of(tensor._array), names[0]
         self._note_old(op, tensor, target)
-        here = self.is_made_here(tensor._array)
         if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
             call = self.draft.constant(getattr(xp, op.ufunc))
             self.emit(
@@ -350,7 +350,7 @@ class Ops(Writer, Interposer):
         if not isinstance(old, Tensor) or self.name_of(old._array) is not None:
             return
         array = old._array
-        if array.base is None and array.strides == tensor._array.copy("K").strides:
+        if array.base is None and array.strides == np.empty_like(tensor._array).strides:
             copy = self.draft.fresh()
             self.emit(
                 f"{copy} = {target}.copy('K')",

@@ -128,7 +128,7 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("random numbers are drawn outside of what is recorded")
         own = not any(
             [isinstance(a, Tensor) for a in args]
-        )  # what it changes, if it changes anything
+        )  # whether it changes nothing from before
         if not own:
             self.confirm()
         with self.quiet():

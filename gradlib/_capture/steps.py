@@ -200,7 +200,7 @@ class Captured:
         return sum(len(entry.plans) for entry in self._entries.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._skips:
+        if self._skips > 0:  # threads may count down at the same time
             self._skips -= 1
             return self.step(*args, **kwargs)
         bits = state.bits
@@ -280,7 +280,7 @@ class Captured:
 
     def _try(self, entry: _Entry, plan: Plan, tensors: list, args: tuple, kwargs: dict) -> Any:
         """A replay, or the step itself for comparison: what a call adds to its kernels may be more than it spares."""
-        left = plan.tries = plan.tries - 1
+        left = plan.tries = max(plan.tries - 1, 0)  # threads may come here at the same time
         if left >= TRIES:
             return plan(tensors)
         plan.tries = 0
@@ -291,7 +291,7 @@ class Captured:
             plan.took[left % 2].append(perf_counter_ns() - began)
             own = plan.took[1]
             plan.tries = 0 if len(own) == 2 and min(own) > SHORT else left
-            if not left:
+            if not left and all(plan.took):
                 replay, step = map(statistics.median, plan.took)
                 if step < replay:
                     self._find(

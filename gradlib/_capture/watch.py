@@ -37,14 +37,8 @@ _READERS = frozenset(
     "item tolist tobytes tofile dump dumps max min any all sum prod mean std var argmax argmin nonzero dot __bool__ "
     "__int__ __float__ __index__ trace cumsum searchsorted".split()
 )
-_TELLING = _READERS | {
-    "warn",
-    "reduce",
-    "accumulate",
-    "reduceat",
-    "outer",
-    "at",
-}  # names of what is looked at
+# names of functions of C that are looked at where the library calls them
+_TELLING = _READERS.union("warn reduce accumulate reduceat outer at".split())
 _LOOKS = (
     "numpy tolist __array__ data_ptr untyped_storage storage storage_offset is_shared is_pinned is_set_to __repr__ "
     "__format__ __dlpack__ __reduce_ex__ __deepcopy__ register_hook retain_grad __hash__".split()
@@ -152,9 +146,8 @@ class Watch:
     def __init__(self, recorder: Any):
         self.recorder = recorder
         self.known: dict[int, CodeType] = {}
-        self.looked: dict[
-            int, FunctionType
-        ] = {}  # functions of the library, by the id of their code
+        # functions of the library, by the id of their code
+        self.looked: dict[int, FunctionType] = {}
         self.forbidden = _forbidden()
         self.asked: dict[FrameType, FunctionType] = {}  # calls of the program that take nothing
 

@@ -58,9 +58,8 @@ class Writer:
         self.roots: dict[int, tuple[str, Any]] = {}  # id of a tensor from before -> its variable
         self.loaded: set[str] = set()
         self.drawn: set[str] = set()  # variables that functions gave which are no ops
-        self.created_here: dict[
-            int, Any
-        ] = {}  # tensors that no op made, by the ids of their arrays
+        # tensors that no op made, by the ids of their arrays
+        self.created_here: dict[int, Any] = {}
         self.released: set[int] = set()  # nodes whose graph backward has used up
         self.leaves: dict[int, Any] = {}
         self.sums: set[str] = set()  # variables of sums on their way to one node
@@ -71,9 +70,8 @@ class Writer:
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`
-        self.confirms = (
-            False  # a draft of a recording before, which is tried out as soon as it has to be
-        )
+        # a draft of a recording before, which is tried out as soon as it has to be
+        self.confirms = False
         self.values: dict[str, Any] = {}  # arrays by variable
         self.watch = Watch(self)
         for i, t in enumerate(arguments):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..devices.numpy.blocks import spans
 from ..op import spreading
 from ..tape.arrays import backend_of
 from ..tape.device import beside
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from ._elementwise import ElementwiseOptimizer
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
-CHUNK = (
-    1 << 20
-)  # bytes of an array that a rule works on at a time: its arrays stay in the last cache
+CHUNK = 1 << 20  # bytes of an array that a rule works on at a time: all stay in the last cache
 PART = 1 << 18  # the same where there are several threads, each of which has some
 SHARED = 1 << 18  # elements from which the pieces run on several threads
 MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
@@ -83,10 +82,6 @@ class Plan:
             and all(map(is_, [p._array for p in params], self.arrays))
             and all(batch.intact() for batch in self.batches)
         )
-
-
-def _ranges(n: int, size: int) -> list[tuple[int, int]]:
-    return [(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def device_of(p: Tensor) -> Any:
@@ -161,9 +156,9 @@ class Batch:
         """(begin, end) of what the rule works on at a time, and how much that is at most."""
         n, width = flat.size, flat.dtype.itemsize
         size = max(1, CHUNK // width) if self.on_cpu else max(1, n)
-        self.ranges = _ranges(n, size)
+        self.ranges = spans(n, size)
         shared = self.on_cpu and n >= SHARED
-        self.parts = _ranges(n, PART // width) if shared else self.ranges
+        self.parts = spans(n, PART // width) if shared else self.ranges
         self.size = min(size, n)
 
     def each(self, piece: Callable[[int, int], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .device import beside
-from .modes import is_captured, unrecorded
+from .modes import shared, state, unrecorded
 from .switches import switches
 
 
@@ -221,9 +221,9 @@ def settled(array: Any) -> Any:
 
 def unwritten(array: Any) -> Any:
     """`settled`, for memory that was just taken; a plan takes some of the same layout each time."""
-    if not (is_captured() and array.__class__ is np.ndarray):
-        return settled(array)
-    return unrecorded(_memory, array.shape, array.strides, array.dtype)
+    if shared.active and state.capture is not None and array.__class__ is np.ndarray:
+        return unrecorded(_memory, array.shape, array.strides, array.dtype)
+    return settled(array)
 
 
 def _memory(shape: tuple, strides: tuple, dtype: Any) -> Any:

@@ -137,7 +137,7 @@ def is_captured() -> bool:
 
 def made_of_numbers(tensor: Any) -> Any:
     """`tensor`, which no op made, and whose values depend on no tensor: a plan makes it again."""
-    if is_captured():
+    if shared.active and state.capture is not None:
         state.capture.created(tensor)
     return tensor
 

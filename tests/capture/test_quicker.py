@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from itertools import accumulate, chain, cycle
 
 import pytest
@@ -91,3 +93,30 @@ def test_an_error_of_the_step_is_handed_on(clock):
         ):
             step(bad)
     assert step(good).tolist() == [0.0]
+
+
+def test_many_threads_try_a_step_out(clock):
+    clock(4_000, 9_000)
+    step, wrong = torch.capture(lambda x: x * 2), []
+
+    def work():
+        for k in range(400):
+            if step(X * k).tolist() != [2.0 * k] * 3:
+                wrong.append(k)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
+    (plan,) = [p for e in step._entries.values() for p in e.plans]
+    assert plan.tries >= 0
+    step._skips = -1  # as two threads could leave it
+    assert step(X).tolist() == [2.0] * 3
+    assert step._skips in (-1, steps.SKIPS)

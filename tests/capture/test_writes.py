@@ -72,6 +72,7 @@ WRITES = [
     "h += 1; h[0] += 1",
     "h = h[0]; h.mul_(2)",
     "h = h.t(); h[0].mul_(3)",
+    "h = h.t() * 2; h[0].mul_(3)",
     "h = h[1:]; h[0] = 1.",
     "h = h.chunk(2,1)[1].clone().mul_(2)",
     "h = h.expand(2,5,4).contiguous().mul_(2)",

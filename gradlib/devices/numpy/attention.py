@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -131,7 +130,7 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
     exp = _exp if mask is None and _modest(q, k) else _exp_rows
     columns, tiles = _columns(k), _tiles(length, keys)
 
-    def attend(part: Any) -> None:
+    def attend(*part: Any) -> None:
         pq, pk, pv, po, pl = q[part], columns[part], v[part], out[part], lse[part]
         own = None if mask is None else mask[part]
         for i, j in tiles:
@@ -141,13 +140,8 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
             logs = pl[..., i:j]
             _mix(s, pv[..., :n, :], po[..., i:j, :], exp(s, logs, own is not None))
 
-    _each_part(_parts(lead, tiles[0][1] * keys), lse.size * keys, attend)
+    parallel.each(_parts(lead, tiles[0][1] * keys), lse.size * keys, attend)
     return out, lse
-
-
-def _each_part(parts: list, size: int, one: Callable[[Any], None]) -> None:
-    """``one(part)`` for parts that have nothing in common, of something with `size` scores."""
-    parallel.each([(k, k + 1) for k in range(len(parts))], size, lambda k, _: one(parts[k]))
 
 
 def _mix(s, v, out, total) -> None:
@@ -206,7 +200,7 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
         g1, v1 = _beside(g, -np.vecdot(g, out)), _columns(v, 1)
     tiles = _tiles(length, keys)[::-1]  # the first one then writes, for all keys
 
-    def of_part(part: Any) -> None:
+    def of_part(*part: Any) -> None:
         own = None if mask is None else mask[part]
         for i, j in tiles:
             n = _limit(j, keys, is_causal)
@@ -227,7 +221,7 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
             if dk is not None:
                 _accumulate(dk[part], ds, qs[part][..., i:j, :-1], first)
 
-    _each_part(_parts(lead, tiles[-1][1] * keys), lse.size * keys, of_part)
+    parallel.each(_parts(lead, tiles[-1][1] * keys), lse.size * keys, of_part)
     if dq is not None:
         dq *= scale
     return dq, dk, dv, dm

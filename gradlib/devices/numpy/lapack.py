@@ -56,9 +56,8 @@ def _getrf(char: str) -> Any:
 def _places(array) -> range:
     """The addresses of the matrices of a contiguous array (b, m, n)."""
     start = array.__array_interface__["data"][0]
-    step = array.nbytes // len(
-        array
-    )  # not the stride, which may be anything where there is but one
+    # not the stride, which may be anything where there is but one
+    step = array.nbytes // len(array)
     return range(start, start + array.nbytes, step)
 
 

@@ -182,11 +182,11 @@ def one(function: Callable, *args: Any) -> Any:
     return found[0]
 
 
-def each(spans: list[tuple[int, int]], size: int, piece: Callable[[int, int], Any]) -> None:
-    """``piece(start, stop)`` for all spans of something of `size` elements: on several threads if that is large."""
+def each(spans: list[tuple], size: int, piece: Callable[..., Any]) -> None:
+    """``piece(*span)`` for all parts of something of `size` elements: on several threads if that is large."""
     if size < SHARED:
-        for i, j in spans:
-            piece(i, j)
+        for span in spans:
+            piece(*span)
     else:
         run(len(spans), lambda k: piece(*spans[k]))
 

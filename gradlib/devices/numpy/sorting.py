@@ -13,9 +13,8 @@ from ...tape.layout import in_order
 from . import forward
 
 LARGE = 1 << 11  # elements up to which NumPy's stable argsort is as quick
-SHORT = (
-    1 << 10
-)  # elements along the dimension up to which numbers of 4 bytes are sorted with their places
+# elements along the dimension up to which numbers of 4 bytes are sorted with their places
+SHORT = 1 << 10
 ALL = 256  # the same up to which topk sorts them all
 LONG = 512  # the same from which digits of 8 bytes are quicker, and candidates for topk
 _DIGIT = np.dtype(np.uint16)

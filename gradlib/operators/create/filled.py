@@ -201,22 +201,25 @@ def _like(kind: str, input: Tensor, dtype, device, requires_grad: bool, memory_f
         return made.requires_grad_() if requires_grad else made
     if is_sparse(input):
         return _like_sparse(kind, input, dtype, device, requires_grad)
+    array = _array_like(kind, input, dtype, device, memory_format)
+    return finish(unwritten(array) if kind == "empty" else array, requires_grad)
+
+
+def _array_like(kind: str, input: Tensor, dtype, device, memory_format) -> Any:
+    """The same as a raw array."""
     xp, d, target = place(dtype, device, input)
-    made = "empty" if kind == "memory" else kind
     source = stored(input._array) if is_lazy(input) else input._array
     if memory_format is not None and memory_format != preserve_format:
         array = empty_in(xp, source.shape, d, memory_format)
-        if kind in ("zeros", "ones"):
+        if kind != "empty":
             array[...] = kind == "ones"
     elif target.type == input.device.type and 0 not in source.strides and not is_logical(input):
-        array = getattr(xp, made + "_like")(source, d)
+        array = getattr(xp, kind + "_like")(source, d)
         if 1 in source.shape:
             array = with_strides_of(xp, array, source)
     else:
-        array = getattr(xp, made)(source.shape, d)
-    if kind == "empty":
-        array = unwritten(array)
-    return finish(array, requires_grad)  # of "memory" something is made at once
+        array = getattr(xp, kind)(source.shape, d)
+    return array
 
 
 def _sparse(kind: str, shape: tuple, layout, dtype, device, requires_grad: bool) -> Tensor:
@@ -360,7 +363,10 @@ def full_like(
         check_layout(layout)
     if asked(input):
         return shared.subclasses.made(full_like, input, fill_value, dtype=dtype, device=device)
-    out = _like("memory", input, dtype, device, False, memory_format)
+    if is_sparse(input):
+        out = _like_sparse("full", input, dtype, device, False)
+    else:
+        out = Tensor._make(_array_like("empty", input, dtype, device, memory_format))
     number: Any = _fill_number("full_like", fill_value)
     if out._array.__class__ is np.ndarray:
         number = (single_number if out._array.size == 1 else plain_number)(number, out.dtype)

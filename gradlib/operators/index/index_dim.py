@@ -10,12 +10,12 @@ from ...op.plain_numbers import check_fits, plain_number
 from ...op.writing import InPlace, on_copy
 from ...tape import dtypes, errors
 from ...tape.lazy import raw_values
-from ...tape.modes import AUTOCAST, state, unrecorded
+from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import same_dtype, unsupported
 from ..shape.expand import expand_to
 from ..shape.slicing import ALL
-from .scatter import outside, outside_either_way, refuse_outside, scatter_reduce
+from .scatter import OUTSIDE, outside, outside_either_way, refuse_outside, scatter_reduce
 
 ndarray = np.ndarray
 
@@ -76,7 +76,7 @@ def _check(name: str, x: Tensor, dim: int, index: Tensor, wrong: str) -> int:
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
     kind = RuntimeError if name == "index_add" else IndexError
-    unrecorded(refuse_outside, outside, array, n, kind, wrong.format(index="{index}", dim=dim, n=n))
+    refuse_outside(outside, array, n, dim, kind, wrong)
     return dim
 
 
@@ -312,8 +312,7 @@ def _fill_plan(x: Tensor, dim: int, index: Tensor, value) -> tuple:
     shape = x._array.shape
     dim = wrap_dim(dim, len(shape))
     n = shape[dim] if shape else 1
-    text = f"index {{index}} is out of bounds for dimension {dim} with size {n}"
-    unrecorded(refuse_outside, outside_either_way, raw_values(index), n, IndexError, text)
+    refuse_outside(outside_either_way, raw_values(index), n, dim, IndexError, OUTSIDE)
     if not isinstance(value, Tensor):
         if isinstance(value, complex) and x.dtype.category < dtypes.COMPLEX:
             raise RuntimeError(_COMPLEX_FILL)

@@ -17,7 +17,7 @@ from ...op.writing import InPlace, on_copy
 from ...tape import errors
 from ...tape.arrays import backend_of
 from ...tape.lazy import raw_values
-from ...tape.modes import unrecorded
+from ...tape.modes import shared, state, unrecorded
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import refused, unsupported
 
@@ -77,15 +77,22 @@ def check_index(name: str, index: Tensor, n: int, dim: int, kind: type = Runtime
     array = raw_values(index)
     if array.dtype.kind != "i" or array.dtype.itemsize < 4:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    text = f"index {{index}} is out of bounds for dimension {dim} with size {n}"
-    unrecorded(refuse_outside, outside, array, n, kind, text)
+    refuse_outside(outside, array, n, dim, kind, OUTSIDE)
 
 
-def refuse_outside(find, array, n: int, kind: type, text: str) -> None:
-    """Raise ``kind(text)`` with the index that `find`, one of the next two, finds."""
+OUTSIDE = "index {index} is out of bounds for dimension {dim} with size {n}"
+
+
+def refuse_outside(find, array, n: int, dim: int | None, kind: type, text: str) -> None:
+    """Raise ``kind(text)`` with the index that `find`, one of the next two, finds; in each replay of a plan, too."""
+    if (shared.active and state.capture is not None) or find(array, n) is not None:
+        unrecorded(_refuse, find, array, n, dim, kind, text)
+
+
+def _refuse(find, array, n: int, dim: int | None, kind: type, text: str) -> None:
     found = find(array, n)
     if found is not None:
-        raise kind(text.format(index=found))
+        raise kind(text.format(index=found, dim=dim, n=n))
 
 
 def outside(array, n: int):

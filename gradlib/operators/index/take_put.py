@@ -10,7 +10,6 @@ from ...op.declare import declare
 from ...op.expose import function, method, refuse_overlap, write_same
 from ...op.writing import InPlace, on_copy
 from ...tape.lazy import raw_values
-from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import same_dtype
 from .index_dim import ints
@@ -68,8 +67,8 @@ def _check_flat(name: str, x: Tensor, index: Tensor) -> None:
         raise IndexError(
             f"{name}(): tried to {'take from' if name == 'take' else 'put elements into'} an empty tensor"
         )
-    text = f"out of range: tried to access index {{index}} on a tensor of {n} elements."
-    unrecorded(refuse_outside, outside_either_way, array, n, IndexError, text)
+    text = "out of range: tried to access index {index} on a tensor of {n} elements."
+    refuse_outside(outside_either_way, array, n, None, IndexError, text)
 
 
 @function("take", method=True)

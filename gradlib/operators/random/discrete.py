@@ -52,9 +52,8 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     chance = input if p is None else p
     check_chances(chance)
     below, array = raw_values(chance) if isinstance(chance, Tensor) else chance, input._array
-    draw = _bernoulli, array.shape, below, array.dtype
     with beside(array):
-        values = draw_new(generator, input.device, *draw)
+        values = draw_new(generator, input.device, _bernoulli, array.shape, below, array.dtype)
     refuse_recording("bernoulli", out, input, p)
     return finish(values if out is None else values.astype(out._array.dtype), out=out)
 

@@ -100,21 +100,24 @@ def on_device(array, target):
     return backend_for(target.type).to_backend(as_array(array), target)
 
 
-def host_values(name: str, x: Tensor) -> Any:
-    """The raw values of an argument of the function `name`, for the host to draw with; a plan draws anew."""
+def looks_at(name: str, x: Tensor) -> None:
+    """`host_reads`, by what a plan does again: it need not be told."""
     if not is_captured():
         host_reads(name, x)
+
+
+def host_values(name: str, x: Tensor) -> Any:
+    """The raw values of an argument of the function `name`, for the host to draw with; a plan draws anew."""
+    looks_at(name, x)
     return to_host(x._array)
 
 
 def require(name: str, x: Tensor, test, text: str) -> None:
     """RuntimeError unless a test of raw numbers holds for all elements of an argument of the function `name`."""
     array = raw_values(all_entries(x))
+    looks_at(name, x)
     with beside(array):
-        if is_captured():
-            return unrecorded(_require, array, test, text)
-        host_reads(name, x)
-        _require(array, test, text)
+        unrecorded(_require, array, test, text)
 
 
 def _require(array, test, text: str) -> None:

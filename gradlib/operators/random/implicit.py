@@ -19,15 +19,13 @@ from ...op.expose import function, need_tensor
 from ...op.vmap import draws
 from ...tape.arrays import kernels_of
 from ...tape.device import beside
-from ...tape.interop import host_reads
 from ...tape.lazy import raw_values
-from ...tape.modes import is_captured
 from ...tape.tensor import Tensor
 from ..create.base import finish
 from ..kinds import floating, missing, refuse
 from ..special.erf import in_float64
 from ..special.gamma import digamma_kernel
-from .draw import as_array, draw_new
+from .draw import as_array, draw_new, looks_at
 
 
 @cache
@@ -169,8 +167,7 @@ def _draw(name: str, input, generator, draw) -> Tensor:
     if not isinstance(input, Tensor):
         raise need_tensor(name, input, "input")
     refuse(name, input, "biuc")
-    if not is_captured():
-        host_reads(name, input)
+    looks_at(name, input)
     with beside(input._array):
         return finish(draw_new(generator, input.device, _sampled, draw, raw_values(input)))
 

@@ -63,10 +63,8 @@ pad_constant_op = declare(
 # -- gathers along one dimension ---------------------------------------------------------------------------------------
 
 
-LARGE, MANY = (
-    1 << 13,
-    4,
-)  # elements from which slices are quicker than positions, and slices up to which they are
+# elements from which slices are quicker than positions, and slices up to which they are
+LARGE, MANY = 1 << 13, 4
 
 
 def _take_along(xp, self, *, where, dim):
