@@ -80,7 +80,9 @@ def test_against_monte_carlo(p, q):
 
 
 def test_all_types_have_makers():
-    assert {t for pair in _KL_REGISTRY for t in pair} == set(MAKERS)
+    known = {t for pair in _KL_REGISTRY for t in pair}
+    # without those that a program, such as the example of register_kl, has registered in this process
+    assert {t for t in known if getattr(d, t.__name__, None) is t} == set(MAKERS)
 
 
 def test_a_subclass_uses_the_function_of_its_base_and_its_own_is_closer():
