@@ -1,4 +1,4 @@
-"""``torch.compile`` and ``torch.compiler``: no code is compiled, functions are captured, results are the same.
+"""``torch.compile`` and ``torch.compiler``: no code is compiled, functions and modules are captured, results are the same.
 
 An op costs little here without a compiler, and elementwise formulas are single kernels on CUDA already. What Python
 costs between them, `gradlib.capture` takes away.
@@ -7,10 +7,11 @@ costs between them, `gradlib.capture` takes away.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from ._capture import Captured, capture
 from ._refused import refuse
 from .devices.numpy import chains
+from .nn import Module
 from .op.expose import PUBLIC
 from .tape.tensor import Tensor
 from .utils import _pytree as pytree
@@ -56,19 +58,22 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """A function as a plan that is replayed where that gives the same (see `gradlib.capture`); a Module as it is.
+    """A function or Module as a plan that is replayed where that gives the same (see `gradlib.capture`).
 
-    A function that does what no plan can repeat (reads values, prints, changes what outlives it) or returns a tensor
-    that backward may be called on runs as it is, with all its effects; `gradlib.explain` says why. So what pays is a
-    whole training step, or inference under ``no_grad``.
+    Backward may be called on what it returns: passes through it are replayed, too, with the bits of eager mode. What does
+    things that no plan can repeat (reads values, prints, changes what outlives it) runs as it is, with all its effects,
+    but for the modules in it; `gradlib.explain` says why.
 
     Args:
         model: a function or Module; without one, a decorator is returned.
         fullgraph, dynamic, options: accepted. A combination of shapes has a plan of its own.
         mode: "max-autotune" fuses elementwise ops where numba is installed, as ``capture(..., mode="max")``; others are
             accepted.
-        backend: any other than "inductor" leaves the function as it is.
+        backend: any other than "inductor" leaves it as it is.
         disable: leave it as it is.
+
+    Returns:
+        Of a Module an `OptimizedModule`, which has its parameters, under ``_orig_mod``.
 
     Raises:
         RuntimeError: `mode` and `options` are both given.
@@ -84,18 +89,99 @@ def compile(
         )
 
     def compiled(function: Any) -> Any:
-        plain = isinstance(function, (types.FunctionType, types.MethodType))
-        if disable or backend != "inductor" or not plain:
+        module = isinstance(function, Module)
+        if disable or not (module or isinstance(function, (types.FunctionType, types.MethodType))):
             return function
+        if backend != "inductor":
+            return OptimizedModule(function, function) if module else function
         fuses = mode is not None and mode.startswith("max-autotune") and chains.works()
         made = capture(function, mode="max" if fuses else None)
         _compiled.add(made)
-        return made
+        return OptimizedModule(function, made) if module else made
 
     return compiled(model) if model is not None else compiled
 
 
 _compiled: weakref.WeakSet[Captured] = weakref.WeakSet()
+
+
+class OptimizedModule(Module):
+    """A Module that `compile` was called on: the same parameters and attributes; calls replay what they computed.
+
+    It hands on attributes, also those that are set, and has the Module as ``_orig_mod``, so that names in `state_dict`
+    begin with that.
+
+    Args:
+        mod: the Module.
+        call: what is called in its place.
+
+    Example:
+        >>> model = gradlib.compile(gradlib.nn.Linear(2, 1))
+        >>> list(model.state_dict())
+        ['_orig_mod.weight', '_orig_mod.bias']
+        >>> model.in_features
+        2
+    """
+
+    _orig_mod: Module
+
+    def __init__(self, mod: Module, call: Callable[..., Any]):
+        super().__init__()
+        super().__setattr__("_orig_mod", mod)
+        self.__dict__["_call"] = call
+        del self.__dict__["training"]  # that of the module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the Module, or replay what it computed."""
+        return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        if isinstance(self._orig_mod, Sized):
+            return len(self._orig_mod)
+        raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __reduce__(self) -> Any:
+        return compile, (self._orig_mod,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OptimizedModule:
+        mod = copy.deepcopy(self._orig_mod, memo)
+        call = self._call
+        again = compile_like(call, mod) if isinstance(call, Captured) else mod
+        return OptimizedModule(mod, again)
+
+
+def compile_like(call: Captured, function: Any) -> Captured:
+    """`function` captured with the settings of `call`."""
+    made = Captured(function, call.settings, call.fuses)
+    _compiled.add(made)
+    return made
+
+
+def _compile_module(module: Module, *args: Any, **kwargs: Any) -> None:
+    """`Module.compile`: its `forward` is captured."""
+    forward = vars(module).get("forward")
+    made = compile(
+        forward.step if isinstance(forward, Captured) else module.forward, *args, **kwargs
+    )
+    if isinstance(made, Captured):
+        vars(module)["forward"] = made
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, **settings: Any) -> Any:

@@ -21,6 +21,7 @@ from ..tape.storage import version_of
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
 from .functions import Functions
+from .graph import Unwritable
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
@@ -53,10 +54,6 @@ class _OfSeveral(NamedTuple):
 def _has_hooks(node: Any) -> bool:
     """Whether something is called when the gradient of a leaf arrives."""
     return node.extra is not None or any([raw_attributes(node.variable).get(h) for h in _HOOKS])
-
-
-class Unwritable(Exception):
-    """A node whose gradient cannot be written down; the text says why."""
 
 
 class Backward(Functions):
@@ -125,7 +122,7 @@ class Backward(Functions):
         if any([root.__class__ is AccumulateGrad for root in task.roots]):
             raise Unwritable("it is called on a leaf")
         for node in order:
-            self._check_node(node)
+            self.check_node(node)
         for leaf in leaves:
             self._check_leaf(leaf, accumulate)
         inbox: dict[Any, Any] = {}
@@ -155,7 +152,7 @@ class Backward(Functions):
             found = found.contiguous()
         return found
 
-    def _check_node(self, node: Any) -> None:
+    def check_node(self, node: Any) -> None:
         if self.is_function(node):
             return
         if node.__class__ is CopySlices and node.extra is None:

@@ -23,11 +23,13 @@ class Differs(Exception):
     """A line gives something else than the step; its argument is the number of the line."""
 
 
-def first_difference(draft: Any, arguments: list, values: dict[str, Any], drawn: Any) -> Any:
+def first_difference(
+    draft: Any, given: list[str], arguments: Any, values: dict[str, Any], drawn: Any
+) -> Any:
     """Run the lines so far; the first that gives something else than the step did, None if there is none.
 
     Args:
-        arguments: what the step is called with.
+        given: variables that are there at first. arguments: what they are: what the step is called with.
         values: the arrays that the step has by now, by variable.
         drawn: the state of the generator when the step began.
     """
@@ -37,7 +39,7 @@ def first_difference(draft: Any, arguments: list, values: dict[str, Any], drawn:
     ends: dict[int, list[str]] = {}  # line -> variables that are needed no more
     for name in {n for _, x in lines for n in (*x.ins, *x.outs) if n[0] == "t"}:
         ends.setdefault(groups.last[groups.of(name)], []).append(name)
-    body = ["".join(f"A{i}, " for i in range(len(arguments))) + "= arguments"] if arguments else []
+    body = ["".join(f"{name}, " for name in given) + "= arguments"] if given else []
     for k, (i, line) in enumerate(lines):
         body.append(line.text)
         body += [f"check({i}, {n!r}, {n})" for n in when.get(k, ())]

@@ -11,7 +11,7 @@ import linecache
 import re
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +85,7 @@ class Draft:
         self.layouts: dict[str, Any] = {}  # of arrays, by variable, where lines are to be fused
         self.sums: dict[str, Total] = {}  # variables that are made of the sum of an array
         self.fused: list[Fused] = []  # what `fuse` put together
+        self.graph: Any = None  # of results that backward may be called on
         self._by_id: dict[int, str] = {}
         self._count = 0
 
@@ -153,14 +154,17 @@ class Draft:
 
     def fuse(self, returns: str) -> None:
         """Put runs of elementwise lines together."""
-        kept = _variables(returns)
+        kept = variables(returns)
         found = fuse(self.lines, self.names, self.layouts, kept, self.sums, self.constant)
         self.lines, self.fused = found
 
     def compile(
-        self, arguments: int, returns: str, recorded: bool = False
+        self, given: list[str], returns: str, recorded: bool = False, kept: Iterable[str] = ()
     ) -> tuple[Callable[..., tuple], list[int], Layout]:
         """The function ``run(arguments, memory) -> results``. Variables are dropped after their last use.
+
+        given: the variables that the arguments are. kept: those of the results that may lie in the memory of the plan,
+        which is theirs then as long as they are used.
 
         recorded: it is ``run(arguments, memory, clock, replayed)``, which calls ``replayed(name, site, in_backward,
             start)`` after each op and node. `Recorder.replayed` of a profiler is that.
@@ -170,16 +174,18 @@ class Draft:
             ``memory`` is what `Layout.arrays` of that gives, or what is left of an earlier run.
         """
         last: dict[str, int] = {}
-        kept = _variables(returns)
-        groups = Groups(self.lines, kept)
+        inside_plan, kept = set(kept), variables(returns)
+        groups = Groups(self.lines, kept - inside_plan)
+        for name in inside_plan:
+            groups.last[groups.of(name)] = len(self.lines)
         layout = Layout(self.lines, groups)
         inside = {self.lines[i].outs[0] for i in layout.places}  # which are not dropped
         for i, line in enumerate(self.lines):
             for name in (*line.ins, *line.outs):
                 last[name] = i
         body = []
-        if arguments:
-            body.append("".join(f"A{i}, " for i in range(arguments)) + "= arguments")
+        if given:
+            body.append("".join(f"{name}, " for name in given) + "= arguments")
         if len(layout):
             body.append("".join(f"m{i}, " for i in range(len(layout))) + "= memory")
         names = {**self.names, "__name__": "gradlib.generated"}
@@ -219,7 +225,8 @@ class Draft:
         return run, numbers, layout
 
 
-def _variables(returns: str) -> set[str]:
+def variables(returns: str) -> set[str]:
+    """Those that a text of what is returned names."""
     return set(returns.replace("(", " ").replace(")", " ").replace(",", " ").split())
 
 

@@ -22,10 +22,12 @@ from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, state
+from ..tape.node import edge, peek_seq
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
+from .graph import Graph, Unwritable
 from .ops import Ops
 from .reads import Read, Reads
 from .state import State
@@ -33,6 +35,7 @@ from .state import State
 ndarray = np.ndarray
 _READS = "its value is read, and Python may go another way with another one"
 _PLAIN = OBSERVE | PROFILE | NO_GRAD  # flags with which an optimizer steps as without
+HANGING = object()  # the node of a result that backward may be called on
 _READ = "item"  # what `Recorder.enter` gives for a read
 
 
@@ -68,6 +71,8 @@ class Recorder(Ops, Backward, Reads):
         ]
         draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
         self.gradients = recorded_gradients(self.reached)
+        histories = [(t, t._fn) for t, *_ in memory]
+        self.first = peek_seq()
         state.capture, state.interposers = self, (self,)
         modes.set_bits(state.bits | OBSERVE)
         recording.add(self)
@@ -89,6 +94,8 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
         if any([t._array is not array or t._rg is not rg for t, array, rg, _ in memory]):
             self.refuse("it gives a tensor other memory, or changes what requires grad", False)
+        if any([t._fn is not node for t, node in histories]):
+            self.refuse("it gives a tensor from before another history", False)
         if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names in memory]):
             self.refuse("it puts an attribute on a tensor that outlives it", False)
         if any([g._pack() != before for g, before in draws]):
@@ -260,6 +267,8 @@ class Recorder(Ops, Backward, Reads):
             return None
         leaves, spec = pytree.flatten(self.placed(value))
         texts, makers, known = [], [], {}
+        made: list[Any] = []  # tensors of the step
+        hanging: list[Any] = []  # those that backward may be called on
         for leaf in leaves:
             if isinstance(leaf, Read):
                 makers.append(("read", len(texts)))
@@ -290,11 +299,35 @@ class Recorder(Ops, Backward, Reads):
                 known[id(leaf)] = len(makers)
                 if (name := self._returned(leaf)) is None:
                     return None
-                node = leaf._fn if leaf._rg else None
+                node, nr = edge(leaf)
                 version = 0 if leaf._ver is INFERENCE else version_of(leaf)
-                makers.append(("fresh", (len(texts), node, leaf._nr, version)))
+                if self._hangs(leaf):
+                    node, nr = HANGING, len(hanging)
+                    hanging.append(leaf)
+                makers.append(("fresh", (len(texts), node, nr, version)))
+                made.append(leaf)
                 texts.append(name)
+        if not self._apart(made):
+            self.refuse("the step returns two tensors on the same memory", False)
+        elif hanging:
+            try:
+                self.graph = Graph(self, self.first, made, hanging)
+            except Unwritable as exc:
+                self.refuse(
+                    f"the step returns a tensor that backward may be called on: {exc}", False
+                )
         return f"({''.join(f'{t}, ' for t in texts)})", makers, spec
+
+    def _hangs(self, t: Any) -> bool:
+        """Whether backward may be called on a result."""
+        return t._rg and id(edge(t)[0]) not in self.released
+
+    @staticmethod
+    def _apart(tensors: list[Any]) -> bool:
+        """Whether no two share memory, so that a write to one is none to another."""
+        arrays = [t._array for t in tensors]
+        pairs = ((a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+        return not any(np.may_share_memory(a, b) for a, b in pairs)
 
     def _hands_out(self, value: Any) -> bool:
         if isinstance(value, dict):
@@ -318,7 +351,7 @@ class Recorder(Ops, Backward, Reads):
         shares = any(np.may_share_memory(t._array, o) for o in others)
         if (
             shares
-            or t._view is not None
+            or (t._view is not None and not self._hangs(t))
             or type(t) is not Tensor
             or raw_attributes(t).keys() - {"_detached"}
         ):
@@ -326,14 +359,6 @@ class Recorder(Ops, Backward, Reads):
                 "the step returns a view, or a tensor that shares memory with one that lives on",
                 False,
             )
-        elif t._rg and (t._fn is None or id(t._fn) not in self.released):
-            self.refuse(
-                "the step returns a tensor that backward may be called on; return it detached",
-                False,
-            )
-        elif name in self._returned_names:
-            self.refuse("the step returns two tensors on the same memory", False)
         else:
-            self._returned_names.add(name)
             return name
         return None

@@ -20,10 +20,11 @@ from ..tape.source import describe
 from ..tape.tensor import Tensor
 from .backward import _HOOKS
 from .memory import Layout
+from .passes import Forward, Region
+from .plan import variables
 from .reads import Missed, Undo
-from .recorder import Recorder, recorded_gradients
+from .recorder import HANGING, Recorder, recorded_gradients
 
-KEPT = 1 << 26  # bytes of memory of plans beside the one that was replayed last
 MISSED = object()
 _array_of, _requires_of, _extra_of = attrgetter("_array"), attrgetter("_rg"), attrgetter("extra")
 _ONE = pytree.flatten(0)[1]
@@ -32,13 +33,17 @@ _ONE = pytree.flatten(0)[1]
 class Plan:
     """A plan that may be replayed, and what has to be as it was."""
 
-    def __init__(self, recorder: Recorder, texts: str, makers: list, spec: Any):
+    def __init__(
+        self, recorder: Recorder, texts: str, makers: list, spec: Any, region: Region | None = None
+    ):
         draft, self.reached = recorder.draft, recorder.reached
+        self.region, self.made = region, texts
+        if region is not None:
+            texts = f"{texts}, ({''.join(f'{n}, ' for n in region.graph.variables)})"
         if draft.fuses:
             draft.fuse(texts)
-        self.run, self.numbers, self.layout = draft.compile(len(recorder.arguments), texts)
-        self.memory: list[tuple] = []  # of replays that are over
-        self.given = len(recorder.arguments), texts
+        self.given = [f"A{i}" for i in range(len(recorder.arguments))], texts
+        self.forward = Forward(*draft.compile(*self.given))
         self.run_recorded: tuple[Callable, list[int], Layout] | None = None
         self.draft, self.makers, self.spec = draft, makers, spec
         self.tries = 0  # replays until it is known whether the step itself is quicker
@@ -47,6 +52,7 @@ class Plan:
         if draft.guards:
             self.undo = Undo(list(self.reached.tensors.values()), recorder.cleared)
         self.single = len(makers) == 1 and makers[0][0] == "fresh" and spec == _ONE
+        self.single = self.single and region is None
         self.roots = list(self.reached.tensors.values())
         self.arrays = [t._array for t in self.roots]
         self.places = _places(self.arrays)
@@ -64,7 +70,8 @@ class Plan:
             leaf_edge(leaf)[0] for leaf in leaves
         ]  # theirs as long as they live
         # results of all replays share their node, as long as nobody puts something on it
-        self.ends += [how[1] for kind, how in makers if kind == "fresh" and how[1] is not None]
+        nodes = [how[1] for kind, how in makers if kind == "fresh"]
+        self.ends += [node for node in nodes if node is not None and node is not HANGING]
 
     def fits(self, tensors: list) -> bool:
         """Whether all that the plan leaves out would be the same again, called with these tensors."""
@@ -96,36 +103,49 @@ class Plan:
 
     def __call__(self, tensors: Any) -> Any:
         """What the step returns, or `MISSED`."""
-        memory = self._memory()
+        forward = self.forward
+        if self.region is not None and len(forward.passes) < len(self.region.ready()):
+            forward = self._compiled_anew()
+        memory = forward.take()
         before = None if self.undo is None else self.undo.begin()
         try:
-            results = self.run(tensors, memory)
+            results = forward.run(tensors, memory)
         except Exception as exc:
-            raise self._as_op_says(exc, self.run, self.numbers) from None
+            raise self._as_op_says(exc, forward.run, forward.numbers) from None
         except Missed:
-            self._keep(memory)
+            forward.keep(memory)
             Undo.back(before)
             return MISSED
-        self._keep(memory)
+        if self.region is not None:
+            return self._hung(self.region, results, tensors, forward, memory)
+        forward.keep(memory)
         return self._result(results, tensors)
 
-    def _keep(self, memory: tuple) -> None:
-        if len(self.memory) * self.layout.size < KEPT:
-            self.memory.append(memory)
+    def _compiled_anew(self) -> Forward:
+        """Now that passes are known: what is saved for them may lie in memory of the plan."""
+        region: Any = self.region
+        ready, results = region.ready(), variables(self.made)
+        kept = [n for n in region.saved() if n not in results]
+        self.forward = Forward(*self.draft.compile(*self.given, kept=kept), ready)
+        return self.forward
 
-    def _memory(self) -> tuple:
-        """Memory that no replay uses now: threads may replay a plan at the same time."""
-        try:
-            return self.memory.pop()
-        except IndexError:
-            return self.layout.arrays()
+    def _hung(
+        self, region: Region, results: tuple, tensors: Any, forward: Forward, memory: Any
+    ) -> Any:
+        """The results of a step, which hang on a node."""
+        reached = self.reached.tensors
+        node = region.node(tensors, reached, results[1], forward, memory)
+        made: list[Any] = []
+        found = self._result(results[0], tensors, node, made)
+        region.results(node, tensors, reached, made)
+        return found
 
     def recorded(self, tensors: Any, name: str) -> Any:
         """A replay while a profiler is on, which is told of each op and node."""
         if self.run_recorded is None:
             self.run_recorded = self.draft.compile(*self.given, recorded=True)
         run, numbers, _ = self.run_recorded
-        memory = self._memory()
+        memory = self.forward.take()
         recorder = state.recorder
         token = recorder.enter(f"replay of {name}", None, (), (), -1, LABEL)
         try:
@@ -134,16 +154,19 @@ class Plan:
             raise self._as_op_says(exc, run, numbers) from None
         finally:
             recorder.exit(token, None)
-        self._keep(memory)
+        self.forward.keep(memory)
         return self._result(results, tensors)
 
-    def _result(self, results: tuple, tensors: Any) -> Any:
+    def _result(self, results: tuple, tensors: Any, hung: Any = None, made: Any = None) -> Any:
+        """What the step returns. hung: the node of results that backward may be called on; made: is filled with all."""
         if self.single:
             return _fresh(results, self.makers[0][1])
         leaves: list[Any] = []
         for kind, value in self.makers:
             if kind == "fresh":
-                leaves.append(_fresh(results, value))
+                leaves.append(_fresh(results, value, hung))
+                if made is not None:
+                    made.append(leaves[-1])
             elif kind == "gradient":
                 leaves.append(value._grad)
             elif kind == "argument":
@@ -194,9 +217,12 @@ class _Named:
         self.public = public
 
 
-def _fresh(results: tuple, how: tuple) -> Tensor:
+def _fresh(results: tuple, how: tuple, hung: Any = None) -> Tensor:
     at, node, nr, version = how
     out = Tensor._make(results[at])
+    if node is HANGING:
+        node = hung
+        nr = nr + 1 if hung.n_out > 1 else 0
     if node is not None:
         out._rg, out._fn, out._nr = True, node, nr
     if version:

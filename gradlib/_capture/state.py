@@ -56,7 +56,9 @@ _OPERATORS = {
 
 
 class Opaque(Exception):
-    """Something that the walk cannot look into; its text says what and where."""
+    """Something that the walk cannot look into; its text says what and where. found: what came before it."""
+
+    found: list[Any]
 
 
 def same(a: Any, b: Any) -> bool:
@@ -68,6 +70,12 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, (float, complex, slice, range)):
         return repr(a) == repr(b)  # 0.0 is not -0.0, nan is nan, and slice(1) is not slice(True)
     return bool(a == b)
+
+
+class StandIn:
+    """What stands for a function of the program, ``step``: that is looked at in its place."""
+
+    step: Any
 
 
 class State:
@@ -210,6 +218,13 @@ class State:
     # -- the walk ----------------------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
+        try:
+            self._walk_on()
+        except Opaque as exc:
+            exc.found = self.kept
+            raise
+
+    def _walk_on(self) -> None:
         while self._todo or self._look_into_modules():
             value, path = self._todo.pop()
             if value.__class__ in _VALUES or id(value) in self._seen:
@@ -271,6 +286,9 @@ class State:
                 self._dicts.append(vars(value))
                 names = [n for n in vars(value) if n == "_value_" or not n.startswith("_")]
                 self._todo += [(vars(value)[n], f"{path}.{n}") for n in names]
+            return
+        if isinstance(value, StandIn):
+            self._todo.append((value.step, path))
             return
         if isinstance(value, Tensor):
             if kind not in _TENSORS:
@@ -453,6 +471,7 @@ _OF_LEAVES = {
     "_post_accumulate_grad_hooks",
     "_inherits",
     "_detached",
+    "_retain",
 }
 
 

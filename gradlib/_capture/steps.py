@@ -19,6 +19,7 @@ from ..cuda.capturing import capture as capture_on_cuda
 from ..cuda.inspection import Finding
 from ..devices.numpy import chains
 from ..nn.modules import _global_hooks
+from ..nn.parameter import Parameter
 from ..nn.utils import parametrize
 from ..op import overlays
 from ..tape import dtypes, pytree
@@ -29,11 +30,13 @@ from ..tape.modes import NO_GRAD, PROFILE, shared, state
 from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
-from . import replay
+from . import passes
+from .parts import Parts
+from .passes import Region
 from .plan import Draft, Learned
 from .recorder import Recorder
 from .replay import MISSED, Plan
-from .state import Opaque, State
+from .state import Opaque, StandIn, State
 
 __all__ = ["Captured", "Finding", "capture", "explain"]
 
@@ -44,6 +47,7 @@ COMBINATIONS = 64  # of shapes and other arguments that one step has plans for
 SHORT = 200_000  # ns: a step that takes less may be quicker than its replay
 TRIED_AT, TRIES = 60, 10  # the replay with which that begins, and how many calls it takes
 SKIPS = 1000  # calls of a step that is quicker, until it is looked at again
+_TENSORS = (Tensor, Parameter)
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), dtypes.dtype, device)
 
 
@@ -137,7 +141,7 @@ def explain(step: Any) -> list[Finding]:
         raise TypeError(
             f"explain(): expected what gradlib.capture returned, but got {type(step).__name__}"
         )
-    return list(step.findings.values()) + step.fused()
+    return [*step.found(), *step.fused()]
 
 
 class _Entry:
@@ -167,7 +171,7 @@ class _Entry:
         return True
 
 
-class Captured:
+class Captured(StandIn):
     """What :func:`capture` returns: call it like the step. It has the step's name and docstring.
 
     Attributes:
@@ -183,6 +187,7 @@ class Captured:
         self._lock = threading.Lock()
         self._on_cuda: Any = None
         self._skips = 0  # calls that run the step at once
+        self.parts: Parts | None = None  # modules that are captured where the step is not
         functools.update_wrapper(self, step, updated=())
 
     def reset(self) -> None:
@@ -190,6 +195,7 @@ class Captured:
         self._entries.clear()
         self._last = None
         self._skips = 0
+        self.parts = None
         self.findings.clear()
         if self._on_cuda is not None:
             self._on_cuda.reset()
@@ -197,7 +203,9 @@ class Captured:
     @property
     def replays(self) -> int:
         """How many plans there are."""
-        return sum(len(entry.plans) for entry in self._entries.values())
+        parts = () if self.parts is None else self.parts.captured()
+        own = sum(len(entry.plans) for entry in self._entries.values())
+        return own + sum([part.replays for part in parts])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._skips > 0:  # threads may count down at the same time
@@ -220,11 +228,16 @@ class Captured:
         for v in values:
             if isinstance(v, Tensor):
                 array, view = v._array, v._view
-                if v._rg or v.__class__ is not Tensor or not hasattr(array, "flags"):
-                    return self._as_it_is(args, kwargs, _REQUIRES)
+                if v.__class__ not in _TENSORS or not hasattr(array, "flags"):
+                    return self._as_it_is(args, kwargs, _OWN_CLASS)
                 if not isinstance(array, _ndarray):
                     return self._elsewhere(args, kwargs)
-                if v._grad is not None or v._ver is INFERENCE or (view and view.base._rg):
+                requires = v._rg
+                if requires:
+                    key.append((v.__class__, v._grad is None))
+                elif v._grad is not None or (view and view.base._rg):
+                    return self._as_it_is(args, kwargs, _SPECIAL)
+                if v._ver is INFERENCE:
                     return self._as_it_is(args, kwargs, _SPECIAL)
                 if (more := raw_attributes(v)) and not INTERNAL.issuperset(more):
                     return self._as_it_is(args, kwargs, _SPECIAL)
@@ -253,7 +266,7 @@ class Captured:
                 if plan is not self._last:
                     self._turn_to(plan)
                 if recorded:
-                    if plan.undo is not None:
+                    if plan.undo is not None or plan.region is not None:
                         break
                     return plan.recorded(tensors, self._name())
                 if plan.tries:
@@ -267,6 +280,8 @@ class Captured:
         if recorded:
             return self.step(*args, **kwargs)
         entry.calls += 1
+        if entry.given_up and self.parts is not None:
+            return self.parts.run(self.step, args, kwargs)
         if entry.calls == 1 or entry.given_up or sys.getprofile() is not None:
             return self.step(*args, **kwargs)
         if len(entry.plans) == VARIANTS:
@@ -303,15 +318,23 @@ class Captured:
     def _turn_to(self, plan: Plan) -> None:
         """Another plan than before is replayed: those that are not may keep only so much memory."""
         self._last = plan
-        others = [p for e in list(self._entries.values()) for p in e.plans if p is not plan]
-        if sum(len(p.memory) * p.layout.size for p in others) > replay.KEPT:
-            for p in others:
-                p.memory.clear()
+        plans = [p for e in list(self._entries.values()) for p in e.plans if p is not plan]
+        others = [p.forward for p in plans]
+        if sum(len(f.memory) * f.layout.size for f in others) > passes.KEPT:
+            for f in others:
+                f.memory.clear()
+
+    def found(self) -> list[Finding]:
+        """What is in the way of replaying it, and its parts."""
+        parts = () if self.parts is None else self.parts.captured()
+        return [*self.findings.values(), *[f for part in parts for f in part.found()]]
 
     def fused(self) -> list[Finding]:
         """What was put together into one kernel, in all plans."""
         found = [f for e in self._entries.values() for p in e.plans for f in p.draft.fused]
-        return list(dict.fromkeys([Finding(*f.told(self._name())) for f in found]))
+        parts = () if self.parts is None else self.parts.captured()
+        own = [Finding(*f.told(self._name())) for f in found]
+        return list(dict.fromkeys([*own, *[f for part in parts for f in part.fused()]]))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method of a class it is the function itself: what is captured is the method of one object."""
@@ -323,6 +346,8 @@ class Captured:
         return self if step is self.step else type(self)(step, self.settings, self.fuses)
 
     def __reduce__(self) -> Any:
+        if (owner := getattr(self.step, "__self__", None)) is not None:
+            return getattr, (owner, self.__dict__["__name__"])
         return self.__dict__["__qualname__"]  # as functions are pickled: by name
 
     def _record(self, entry: _Entry, tensors: list, others: list, args: tuple, kwargs: dict) -> Any:
@@ -330,6 +355,7 @@ class Captured:
             reached = State(self.step, *others)
             given = State(None, args, kwargs)
         except Opaque as exc:
+            self._split(exc.found)
             return self._give_up(entry, str(exc), "", args, kwargs)
         known = [r._array for r in reached.tensors.values()]
         known += [r._grad._array for r in reached.tensors.values() if r._grad is not None]
@@ -339,6 +365,8 @@ class Captured:
         recorder = Recorder(reached, tensors, entry.learned, self.fuses)
         recorder.confirms = bool(entry.before)
         result = recorder.record(self.step, args, kwargs)
+        if recorder.off:
+            self._split(reached.kept)
         returned = None
         if not recorder.off:
             returned = recorder.result(result)
@@ -352,6 +380,7 @@ class Captured:
             return result
         draft = recorder.draft
         before = next((d for d in entry.before if d.guards == draft.guards), None)
+        draft.graph = recorder.graph
         if before is None:
             entry.before.append(draft)
             if len(entry.before) > PENDING:
@@ -359,8 +388,13 @@ class Captured:
                 self._find(f"it reads another value each time: {draft.guarded()}", "")
             return result
         where = before.agrees(draft)
+        if where is None and not _same_graph(before.graph, recorder.graph):
+            where = "the graph of what it returns"
         if where is None:
-            plan = Plan(recorder, *returned)
+            region = None
+            if recorder.graph is not None:
+                region = Region(recorder.graph, self.fuses, functools.partial(self._end, entry))
+            plan = Plan(recorder, *returned, region)
             entry.plans.append(plan)
             if plan.undo is None:
                 plan.tries = TRIED_AT + TRIES
@@ -370,6 +404,19 @@ class Captured:
         entry.given_up = True
         self._find(f"it does something else each time: {where}", "")
         return result
+
+    def _end(self, entry: _Entry, why: str, where: str) -> None:
+        """No more replays: backward through them cannot be written down."""
+        entry.plans, entry.given_up = [], True
+        self._find(why, where)
+
+    def _split(self, found: list) -> None:
+        """The step runs as it is from now on: what it can reach are parts that may be replayed."""
+        if self.parts is None:
+            self.parts = Parts(found, getattr(self.step, "__self__", self.step), self._part)
+
+    def _part(self, function: Callable) -> Captured:
+        return type(self)(function, self.settings, self.fuses)
 
     def _give_up(self, entry: _Entry, why: str, where: str, args: tuple, kwargs: dict) -> Any:
         entry.given_up = True
@@ -388,6 +435,7 @@ class Captured:
 
     def _too_many(self, entry: _Entry, args: tuple, kwargs: dict) -> Any:
         entry.given_up = True
+        self._split(entry.plans[-1].reached.kept)
         why = f"it was recorded {VARIANTS} times, last because of {entry.plans[-1].reached.difference()}"
         if entry.misses:
             why = f"it was recorded {VARIANTS} times; {entry.reads_others}"
@@ -409,12 +457,16 @@ class Captured:
 
 
 _TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes and other arguments"
-_REQUIRES = "a tensor among its arguments requires grad, or is of a class of its own"
+_OWN_CLASS = "a tensor among its arguments is of a class of its own"
 _SPECIAL = (
     "a tensor among its arguments has a .grad, attributes of its own, or was made in inference mode, "
     "or it is a view of one that requires grad"
 )
 _REACHED = "a tensor among its arguments is one that the step reaches by itself, too"
+
+
+def _same_graph(a: Any, b: Any) -> bool:
+    return a is b if a is None or b is None else a.same(b)
 
 
 def _kinds_of_keys(spec: Any) -> tuple:

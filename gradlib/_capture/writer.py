@@ -64,7 +64,8 @@ class Writer:
         self.leaves: dict[int, Any] = {}
         self.sums: set[str] = set()  # variables of sums on their way to one node
         self._boxes: list[tuple[str, list]] = []  # lists that the kernel of the current op fills
-        self._returned_names: set[str] = set()
+        self.first = 0  # the number of the first node that the step may make
+        self.graph: Any = None  # of results that backward may be called on
         self.reads_gradients = False  # whether Python asks for a .grad
         self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
         self.depth = 0  # inside kernels and what is recorded as a whole
@@ -169,7 +170,10 @@ class Writer:
         self.confirms = False
         with self.quiet():
             try:
-                line = first_difference(self.draft, self.arguments, self.values, self.drawn_from)
+                given = [f"A{i}" for i in range(len(self.arguments))]
+                line = first_difference(
+                    self.draft, given, self.arguments, self.values, self.drawn_from
+                )
             except Exception as exc:
                 self.refuse(f"its lines cannot be run: {type(exc).__name__}: {exc}", False)
                 return

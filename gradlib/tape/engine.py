@@ -221,6 +221,8 @@ def schedule(
                 seen.add(target)
                 stack.append(target)
                 nodes.append(target)
+    if task.create_graph and shared.join is not None and shared.join(nodes):
+        return schedule(roots, task)
     nodes.sort(key=by_seq)
     partial: set[Node] = set()
     if task.wanted:

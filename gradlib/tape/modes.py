@@ -35,7 +35,9 @@ _lock = threading.Lock()
 class Shared:
     """State of the whole process, read by every op."""
 
-    __slots__ = ("active", "batches", "cuda", "gradient_dtype", "lazy", "sparse", "subclasses")
+    __slots__ = (
+        "active", "batches", "cuda", "gradient_dtype", "join", "lazy", "sparse", "subclasses",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.active = 0
@@ -47,6 +49,8 @@ class Shared:
         self.cuda: Any = None  # backends.streams.Streams, once a CUDA device is used
         # ``f(leaf)``: NumPy's dtype of its gradients, or None for any; once a program has set one
         self.gradient_dtype: Any = None
+        # ``f(nodes)``: makes the nodes again that a replay left out; once there is one; see gradlib._capture.passes
+        self.join: Any = None
         # the module ops.subclass while a tensor of a class with a __torch_dispatch__ lives
         self.subclasses: Any = None
 

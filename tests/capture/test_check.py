@@ -63,7 +63,7 @@ def test_wrong_lines(monkeypatch):
     expected, _ = run(lambda f: f)
     number, faults, noticed, count = 0, 0, 0, 1
 
-    def with_fault(draft, arguments, values, drawn):
+    def with_fault(draft, given, arguments, values, drawn):
         nonlocal faults, count
         count, line = len(draft.lines), draft.lines[number]
         before = (
@@ -77,7 +77,7 @@ def test_wrong_lines(monkeypatch):
             left, sign, right = line.text.rpartition(" = ")
             text = left + sign + re.sub(rf"\b{found[0]}\b", found[1], right)
             draft.lines[number] = line._replace(text=text, ins=(*line.ins, found[1]))
-        return check.first_difference(draft, arguments, values, drawn)
+        return check.first_difference(draft, given, arguments, values, drawn)
 
     monkeypatch.setattr(writer, "first_difference", with_fault)
     while number < count:

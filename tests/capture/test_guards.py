@@ -357,14 +357,24 @@ def test_what_plans_do_not_know_runs_as_it_is():
             expected = bits(f(X + k))
             w.grad = None
             assert bits(step(X + k)) == expected, f.__name__
-        assert step.replays == (f in (again, custom, written_view)), f.__name__
-        assert bool(torch.explain(step)) != (f in (again, custom, written_view)), f.__name__
+        planned = f in (again, custom, graph, written_view)
+        assert step.replays == planned, f.__name__
+        assert bool(torch.explain(step)) != planned, f.__name__
 
 
 def test_arguments_that_require_grad():
-    step = captured(lambda x: x * 2, torch.ones(2, requires_grad=True))
+    x = torch.ones(2, requires_grad=True)
+    step = captured(lambda x: x * 2, x)
+    assert step.replays == 1
+    step(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+    def backward_inside(x):
+        (x * 2).sum().backward()
+
+    step = captured(backward_inside, x)
     assert step.replays == 0
-    assert "requires grad" in torch.explain(step)[0].why
+    assert "an argument requires grad" in torch.explain(step)[0].why
 
 
 def test_several_threads():

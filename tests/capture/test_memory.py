@@ -22,7 +22,7 @@ def plans(step):
 
 def arrays(step):
     """All that plans keep between replays."""
-    return [array for plan in plans(step) for memory in plan.memory for array in memory]
+    return [array for plan in plans(step) for memory in plan.forward.memory for array in memory]
 
 
 def spoil(step):
@@ -154,7 +154,7 @@ def test_large_arrays_have_memory_from_replay_to_replay():
     step()
     assert [a.ctypes.data for a in arrays(step)] == before and before
     # three results on the way through forward, of which two are needed at the same time
-    assert plans(step)[0].layout.size < 4 * x.numel() * 4
+    assert plans(step)[0].forward.layout.size < 4 * x.numel() * 4
 
 
 def test_threads_that_replay_a_plan_at_the_same_time():
@@ -195,13 +195,13 @@ def test_an_exception_in_a_replay_leaves_the_next_one_right():
 
 
 def test_plans_of_other_shapes_give_their_memory_back(monkeypatch):
-    monkeypatch.setattr("gradlib._capture.replay.KEPT", 10_000)
+    monkeypatch.setattr("gradlib._capture.passes.KEPT", 10_000)
     step = torch.capture(lambda x: (x * 2 + x).exp().sum())
     for n in (1000, 2000, 3000):
         for _ in range(4):
             step(torch.ones(n))
     assert step.replays == 3
-    assert [len(plan.memory) for plan in plans(step)] == [0, 0, 1]
+    assert [len(plan.forward.memory) for plan in plans(step)] == [0, 0, 1]
     assert bits(step(torch.ones(1000))) == bits((torch.ones(1000) * 3).exp().sum())
     step.reset()
     assert arrays(step) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...tape import handed
 from ...tape.tensor import Tensor
 from ..parameter import Buffer, Parameter
 from ._base import _EXTRA_STATE_KEY_SUFFIX, new_fields
@@ -58,6 +59,9 @@ def _forward_unimplemented(self: Any, *input: Any) -> None:
     raise NotImplementedError(
         f'Module [{type(self).__name__}] is missing the required "forward" function'
     )
+
+
+handed.later("gradlib.compiler", compile_module="_compile_module")
 
 
 class Module(Calling, StateDict, Conversion):
@@ -336,10 +340,18 @@ class Module(Calling, StateDict, Conversion):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: there is no compiler, a module runs as it is written.
+        """Capture `forward` in place, as `gradlib.compile` captures a function.
 
-        All arguments of PyTorch are accepted.
+        Args:
+            args, kwargs: of `gradlib.compile`.
+
+        Example:
+            >>> model = gradlib.nn.Linear(2, 1)
+            >>> model.compile()
+            >>> model(gradlib.zeros(3, 2)).shape
+            torch.Size([3, 1])
         """
+        handed.compile_module(self, *args, **kwargs)
 
     def _replicate_for_data_parallel(self) -> Module:
         """A shallow copy with its own, empty registries of tensors and modules."""

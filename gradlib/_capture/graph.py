@@ -1,0 +1,374 @@
+"""The graph that results of a captured step hang on: how its nodes are made again, from what a replay saved.
+
+A plan leaves nodes out. Where a step returns tensors that backward may be called on, its replay saves what the nodes
+would have saved. From that the whole graph can be made at any time, which is what everything but a plain backward needs
+(double backward, profiles, anomaly mode, errors of changed tensors).
+"""
+
+from __future__ import annotations
+
+import weakref
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from ..op.inplace import CopySlices
+from ..tape.node import AccumulateGrad, VariadicNode, edge
+from ..tape.saved import DIRECT, Part
+from ..tape.storage import Storage, share, version_of
+from ..tape.tensor import Tensor
+
+new = object.__new__
+
+
+class Unwritable(Exception):
+    """A node whose gradient cannot be written down; the text says why."""
+
+
+class Through(VariadicNode):
+    """An edge that leaves the graph of a step, where a pass through the step's own nodes ends.
+
+    arrived: the gradient that came this way.
+    """
+
+    __slots__ = ("arrived",)
+    node_name = "Through"
+    arrived: Any
+
+    def gradients(self, grads: tuple, traced: int) -> tuple:
+        """Keep what arrived."""
+        self.arrived = grads[0]
+        return ()
+
+
+class SavedTensor(NamedTuple):
+    """A tensor that nodes saved.
+
+    at: where its array is in what a replay saves. owner: the number of the tensor of the program whose version it has,
+    or -1; itself: it is that one. history: ("node", its number, output), ("target", number of where an edge of the
+    step leads to), ("leaf", 0) or None.
+    """
+
+    at: int
+    owner: int
+    itself: bool
+    history: tuple | None
+
+
+class NodeAgain(NamedTuple):
+    """How a node is made again.
+
+    fixed: slots that are the same each time. raw: slots, and where their values are in what a replay saves. tensors:
+    names of saved tensors, and which they are. results: (name, where its array is, number of its owner or -1, output,
+    the node that wrote it through a view and what `Part` has beside it, or None). edges: ("node", number, output), ("out", number), ("nowhere",) or None. part: of
+    `CopySlices`, the node of the op that wrote.
+    """
+
+    kind: type
+    fixed: tuple
+    raw: tuple
+    tensors: tuple
+    results: tuple
+    edges: tuple
+    part: Any
+
+
+class Graph:
+    """The nodes between results of a step and what it was given.
+
+    Attributes:
+        variables: what a replay has to save.
+        owners: whose versions count: ("argument", i), ("tensor", id) or ("result", i) for the i-th that it returns.
+        targets: where edges that leave the graph lead to, as ("argument", i) or ("tensor", id).
+        leaving: for each edge that leaves it, in the order in which backward comes to them, the number of its target.
+        roots: (number of the node, output) for each result that hangs on it.
+
+    Args:
+        recorder: of the step.
+        first: the number of the first node that the step made.
+        results: the tensors that the step made and returns, by their numbers.
+        hanging: those of them that have a history.
+
+    Raises:
+        Unwritable: a node cannot be made again.
+    """
+
+    def __init__(self, recorder: Any, first: int, results: list[Any], hanging: list[Any]):
+        self._recorder, self._first = recorder, first
+        self.variables: list[str] = []
+        self.owners: list[tuple] = []
+        self.targets: list[tuple] = []
+        self.leaving: list[int] = []
+        self.roots: list[tuple[int, int]] = []
+        self.nodes: list[NodeAgain] = []
+        self.tensors: list[SavedTensor] = []
+        self._known: dict[int, int] = {}  # of tensors, by id
+        self._kept: list[Any] = []
+        given = [(("argument", i), t) for i, t in enumerate(recorder.arguments)]
+        given += [(("tensor", id(t)), t) for t in recorder.reached.tensors.values()]
+        self._owned = [*given, *((("result", i), t) for i, t in enumerate(results))]
+        self._edges: dict[tuple, tuple | None] = {}  # that leave the graph
+        for target, t in given:
+            if t._rg and (found := edge(t))[0] is not None:
+                self._edges[found] = None if found in self._edges else target
+                self._kept.append(found)
+        nodes = self._reached([edge(t)[0] for t in hanging])
+        self._numbers = {id(node): k for k, node in enumerate(nodes)}
+        self._hold = nodes
+        # backward comes to the newest node first; so do the edges
+        described = [self._described(node) for node in reversed(nodes)]
+        self.nodes = described[::-1]
+        for t in hanging:
+            node, nr = edge(t)
+            self.roots.append((self._numbers[id(node)], nr))
+        del self._recorder, self._known, self._kept, self._owned, self._edges, self._numbers
+        del self._hold
+
+    def same(self, other: Graph) -> bool:
+        """Whether another recording of the step gave the same graph."""
+        mine, others = [
+            (g.variables, g.targets, g.owners, g.leaving, g.roots, g.tensors,
+             [(n.kind, n.raw, n.tensors, n.edges, [r[:4] for r in n.results]) for n in g.nodes])
+            for g in (self, other)
+        ]  # fmt: skip
+        return mine == others
+
+    # -- how it is -------------------------------------------------------------------------------------------------
+
+    def _reached(self, roots: list[Any]) -> list[Any]:
+        """The nodes that the step made, oldest first."""
+        found: dict[int, Any] = {}
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if id(node) in found:
+                continue
+            if node.__class__ is AccumulateGrad:
+                self._check_leaf(node.variable)
+                continue
+            if node.seq < self._first:
+                raise Unwritable("a result has a history from before the step")
+            self._recorder.check_node(node)
+            if self._recorder.is_function(node):
+                raise Unwritable(
+                    f"{node.name()} is a custom Function, whose backward is called later"
+                )
+            if id(node) in self._recorder.released:
+                raise Unwritable("backward was called already")
+            found[id(node)] = node
+            further = [*node.edges(), *map(edge, _saved_with_history(node))]
+            stack += [t for t, nr in further if t is not None and (t, nr) not in self._edges]
+        return sorted(found.values(), key=attrgetter("seq"))
+
+    def _check_leaf(self, leaf: Any) -> None:
+        """A leaf that the step made has a gradient that nobody sees."""
+        before = (*self._recorder.arguments, *self._recorder.reached.tensors.values())
+        if (
+            any([t is leaf for t in before])
+            or leaf._backward_hooks
+            or leaf._post_accumulate_grad_hooks
+        ):
+            raise Unwritable("a result has a history from before the step")
+
+    def _save(self, name: str | None, what: str) -> int:
+        if name is None:
+            raise Unwritable(f"{what} saved something of unknown origin")
+        if name not in self.variables:
+            self.variables.append(name)
+        return self.variables.index(name)
+
+    def _described(self, node: Any, edges: Any = None) -> NodeAgain:
+        """edges: of the node of an op that writes to a view."""
+        if node.__class__ is CopySlices:
+            fixed = (("base_layout", node.base_layout), ("replay", node.replay))
+            edges = self._left(node)
+            # the first of those of the op is that of the view, which counts only as being there
+            first = None if node.fn.targets()[0] is None else ("nowhere",)
+            part = self._described(node.fn, (first, *edges[1:]))
+            return NodeAgain(CopySlices, (*_site(node), *fixed), (), (), (), edges, part)
+        op, name = node.op, node.name()
+        fixed, raw, tensors, results = list(_site(node)), [], [], []
+        for key in op.saved_tensors:
+            value, version = getattr(node, f"s_{key}"), getattr(node, f"v_{key}")
+            if version == DIRECT:
+                fixed += [(f"s_{key}", value), (f"v_{key}", DIRECT)]
+            else:
+                tensors.append((key, self._tensor(value, name)))
+        for key in op.saved_results:
+            at = self._save(self._recorder.name_of(getattr(node, f"s_{key}")), name)
+            kept = getattr(node, f"k_{key}")
+            storage, nr = kept if type(kept) is tuple else (kept, 0)
+            through = None
+            if isinstance(nr, Part):
+                number = self._numbers.get(id(nr.whole()))
+                if number is None:
+                    raise Unwritable(f"{name} wrote through a view whose base is not used")
+                through, nr = (number, nr.shape, nr.dtype, nr.steps), 0
+            results.append((key, at, self._owner(storage)[0], nr, through))
+        for key in op.saved_hidden:
+            raw.append((f"h_{key}", self._save(self._recorder.hidden[id(node), key], name)))
+        for key in op.saved_attrs:
+            text, ins = self._recorder.expr(getattr(node, f"a_{key}"))
+            if not ins:
+                continue
+            if ins != (text,):  # a tuple of arrays
+                inside, text = text, self._recorder.draft.fresh()
+                self._recorder.emit(f"{text} = {inside}", (text,), ins)
+            raw.append((f"a_{key}", self._save(text, name)))
+        taken = {slot for slot, _ in raw}
+        slots = [s for c in type(node).__mro__ for s in vars(c).get("__slots__", ())]
+        for slot in slots:
+            if slot[:2] in ("n_", "a_") or (slot[0] == "b" and slot[1:].isdigit()):
+                if slot not in taken and hasattr(node, slot):
+                    fixed.append((slot, getattr(node, slot)))
+        edges = self._left(node) if edges is None else edges
+        return NodeAgain(
+            type(node), tuple(fixed), tuple(raw), tuple(tensors), tuple(results), edges, None
+        )
+
+    def _left(self, node: Any) -> tuple:
+        found: list[tuple | None] = []
+        for target, nr in node.edges():
+            if target is None:
+                found.append(None)
+            elif (target, nr) in self._edges:
+                found.append(("out", len(self.leaving)))
+                self.leaving.append(self._target((target, nr)))
+            elif target.__class__ is AccumulateGrad:
+                found.append(("nowhere",))
+            else:
+                found.append(("node", self._numbers[id(target)], nr))
+        return tuple(found)
+
+    def _target(self, pair: tuple) -> int:
+        where = self._edges[pair]
+        if where is None:
+            raise Unwritable("two tensors that it is given have one history")
+        if where not in self.targets:
+            self.targets.append(where)
+        return self.targets.index(where)
+
+    def _tensor(self, t: Any, what: str) -> int:
+        if id(t) not in self._known:
+            at = self._save(self._recorder.tensor(t), what)
+            owner, itself = self._owner(t._ver, t)
+            history: tuple | None = None
+            if t._rg and not itself:
+                found = edge(t)
+                if found in self._edges:
+                    history = "target", self._target(found)
+                elif found[0].__class__ is AccumulateGrad:
+                    history = ("leaf", 0)
+                else:
+                    history = "node", self._numbers[id(found[0])], found[1]
+            self._known[id(t)] = len(self.tensors)
+            self._kept.append(t)
+            self.tensors.append(SavedTensor(at, owner, itself, history))
+        return self._known[id(t)]
+
+    def _owner(self, counter: Any, t: Any = None) -> tuple[int, bool]:
+        """The number of the tensor of the program that has this version counter, and whether `t` is that one."""
+        for owner, other in self._owned:
+            itself = other is t and owner[0] != "result"
+            if itself or other is t or (counter.__class__ is Storage and other._ver is counter):
+                if owner not in self.owners:
+                    self.owners.append(owner)
+                return self.owners.index(owner), itself
+        return -1, False
+
+    # -- made again ------------------------------------------------------------------------------------------------
+
+    def again(
+        self, values: tuple, owners: list, versions: list, targets: list, seq: int, joined: bool
+    ) -> tuple[list, list]:
+        """(the nodes, and a node for each edge that leaves the graph).
+
+        Args:
+            joined: edges that leave the graph go on at its targets, not at nodes of their own.
+            values: what a replay saved.
+            owners, versions: for each owner the tensor, or for a result its Storage, and its version at that time.
+            targets: the edge of each target.
+            seq: the number of the node that stands for the graph.
+        """
+        nodes: list[Any] = [new(n.kind) for n in self.nodes]
+        outs: list[Any] = [] if joined else [new(Through) for _ in self.leaving]
+        beyond = [targets[k] for k in self.leaving] if joined else [(out, 0) for out in outs]
+        count = len(nodes) + len(outs) + 1
+        for k, node in enumerate((*reversed(outs), *nodes)):  # behind all that came before it
+            node.seq, node.extra = seq - 1 + (k + 1) / count, None
+        for node in outs:
+            node.edge_list, node.arrived = (), None
+        storages = [t if t.__class__ is Storage else share(t) for t in owners]
+        tensors = []
+        for how in self.tensors:
+            if how.itself:
+                tensors.append((owners[how.owner], versions[how.owner]))
+                continue
+            t = Tensor._make(values[how.at])
+            if how.owner >= 0:
+                t._ver = storages[how.owner]
+            if how.history is not None:
+                kind, k = how.history[:2]
+                t._rg = True
+                if kind != "leaf":
+                    t._fn, t._nr = targets[k] if kind == "target" else (nodes[k], how.history[2])
+            tensors.append((t, versions[how.owner] if how.owner >= 0 else version_of(t)))
+        for node, how in zip(nodes, self.nodes, strict=True):
+            self._fill(node, how, values, tensors, storages, versions, nodes, beyond)
+        return nodes, outs
+
+    def _fill(self, node, how, values, tensors, storages, versions, nodes, beyond) -> None:
+        for slot, value in how.fixed:
+            setattr(node, slot, value)
+        for slot, at in how.raw:
+            setattr(node, slot, values[at])
+        for key, k in how.tensors:
+            t, version = tensors[k]
+            setattr(node, f"s_{key}", t)
+            setattr(node, f"v_{key}", version)
+        for key, at, owner, nr, through in how.results:
+            storage = Storage() if owner < 0 else storages[owner]
+            setattr(node, f"s_{key}", values[at])
+            setattr(node, f"v_{key}", 0 if owner < 0 else versions[owner])
+            kept: Any = (storage, nr) if nr else storage
+            if through is not None:
+                part = new(Part)
+                part.whole = weakref.ref(nodes[through[0]])
+                _, part.shape, part.dtype, part.steps = through
+                kept = storage, part
+            setattr(node, f"k_{key}", kept)
+        edges = []
+        for e in how.edges:
+            if e is None:
+                edges.append((None, 0))
+            elif e[0] == "node":
+                edges.append((nodes[e[1]], e[2]))
+            else:
+                edges.append(beyond[e[1]] if e[0] == "out" else (_nowhere(), 0))
+        if isinstance(node, VariadicNode):
+            node.edge_list = tuple(edges)
+        else:
+            for i, (target, nr) in enumerate(edges):
+                setattr(node, f"e{i}", target)
+                setattr(node, f"i{i}", nr)
+        if how.part is not None:
+            node.fn = new(how.part.kind)
+            node.fn.seq, node.fn.extra = node.seq, None
+            self._fill(node.fn, how.part, values, tensors, storages, versions, nodes, beyond)
+
+
+def _site(node: Any) -> tuple:
+    return () if node.site is None else (("code", node.code), ("lasti", node.lasti))
+
+
+def _saved_with_history(node: Any) -> list[Any]:
+    """The tensors that a node saved, not as numbers, and that require grad."""
+    node = node.fn if node.__class__ is CopySlices else node
+    names = () if node.op is None else node.op.saved_tensors
+    kept = [getattr(node, f"s_{name}") for name in names if getattr(node, f"v_{name}") >= 0]
+    return [t for t in kept if t._rg]
+
+
+def _nowhere() -> Any:
+    node: Any = new(Through)
+    node.seq, node.extra, node.edge_list, node.arrived = 0, None, (), None
+    return node
