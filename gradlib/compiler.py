@@ -1,4 +1,4 @@
-"""``torch.compile`` and ``torch.compiler``: no code is compiled, functions and modules are captured, results are the same.
+"""``torch.compile`` and ``torch.compiler``: no code is compiled, but functions and modules are captured.
 
 An op costs little here without a compiler, and elementwise formulas are single kernels on CUDA already. What Python
 costs between them, `gradlib.capture` takes away.
@@ -60,9 +60,9 @@ def compile(
 ) -> Any:
     """A function or Module as a plan that is replayed where that gives the same (see `gradlib.capture`).
 
-    Backward may be called on what it returns: passes through it are replayed, too, with the bits of eager mode. What does
-    things that no plan can repeat (reads values, prints, changes what outlives it) runs as it is, with all its effects,
-    but for the modules in it; `gradlib.explain` says why.
+    Backward may be called on what it returns: passes through it are replayed, too, with the bits of eager mode. What
+    does things that no plan can repeat (reads values, prints, changes what outlives it) runs as it is, with all its
+    effects, but for the modules in it; `gradlib.explain` says why.
 
     Args:
         model: a function or Module; without one, a decorator is returned.
@@ -174,7 +174,7 @@ def compile_like(call: Captured, function: Any) -> Captured:
     return made
 
 
-def _compile_module(module: Module, *args: Any, **kwargs: Any) -> None:
+def compile_module(module: Module, *args: Any, **kwargs: Any) -> None:
     """`Module.compile`: its `forward` is captured."""
     forward = vars(module).get("forward")
     made = compile(

@@ -21,7 +21,9 @@ def test_compile_keeps_results_and_modules():
         assert made.replays == 0
     assert torch.compile(f, disable=True) is f and torch.compile(f, backend="eager") is f
     net = torch.nn.Linear(2, 2)
-    assert torch.compile(net, fullgraph=True, backend="inductor") is net
+    called = torch.compile(net, fullgraph=True, backend="inductor")
+    assert called._orig_mod is net and torch.compile(net, disable=True) is net
+    assert torch.equal(called(torch.ones(2)), net(torch.ones(2)))
     net.compile(dynamic=True)
     assert net(torch.ones(2)).shape == (2,)
     with pytest.raises(RuntimeError, match="Either mode or options can be specified"):

@@ -59,8 +59,8 @@ class NodeAgain(NamedTuple):
 
     fixed: slots that are the same each time. raw: slots, and where their values are in what a replay saves. tensors:
     names of saved tensors, and which they are. results: (name, where its array is, number of its owner or -1, output,
-    the node that wrote it through a view and what `Part` has beside it, or None). edges: ("node", number, output), ("out", number), ("nowhere",) or None. part: of
-    `CopySlices`, the node of the op that wrote.
+    the node that wrote it through a view and what `Part` has beside it, or None). edges: ("node", number, output),
+    ("out", number), ("nowhere",) or None. part: of `CopySlices`, the node of the op that wrote.
     """
 
     kind: type
@@ -111,7 +111,11 @@ class Graph:
             if t._rg and (found := edge(t))[0] is not None:
                 self._edges[found] = None if found in self._edges else target
                 self._kept.append(found)
-        nodes = self._reached([edge(t)[0] for t in hanging])
+        self._gradients = [t._grad for _, t in given if t._grad is not None]
+        roots = [edge(t)[0] for t in hanging]
+        if any([node.__class__ is AccumulateGrad for node in roots]):
+            raise Unwritable("it is a leaf")
+        nodes = self._reached(roots)
         self._numbers = {id(node): k for k, node in enumerate(nodes)}
         self._hold = nodes
         # backward comes to the newest node first; so do the edges
@@ -121,7 +125,7 @@ class Graph:
             node, nr = edge(t)
             self.roots.append((self._numbers[id(node)], nr))
         del self._recorder, self._known, self._kept, self._owned, self._edges, self._numbers
-        del self._hold
+        del self._hold, self._gradients
 
     def same(self, other: Graph) -> bool:
         """Whether another recording of the step gave the same graph."""
@@ -217,9 +221,9 @@ class Graph:
         taken = {slot for slot, _ in raw}
         slots = [s for c in type(node).__mro__ for s in vars(c).get("__slots__", ())]
         for slot in slots:
-            if slot[:2] in ("n_", "a_") or (slot[0] == "b" and slot[1:].isdigit()):
-                if slot not in taken and hasattr(node, slot):
-                    fixed.append((slot, getattr(node, slot)))
+            same = slot[:2] in ("n_", "a_") or (slot[0] == "b" and slot[1:].isdigit())
+            if same and slot not in taken and hasattr(node, slot):
+                fixed.append((slot, getattr(node, slot)))
         edges = self._left(node) if edges is None else edges
         return NodeAgain(
             type(node), tuple(fixed), tuple(raw), tuple(tensors), tuple(results), edges, None
@@ -273,6 +277,14 @@ class Graph:
                 if owner not in self.owners:
                     self.owners.append(owner)
                 return self.owners.index(owner), itself
+        if any(
+            [
+                g is t or g._ver is counter
+                for g in self._gradients
+                if counter.__class__ is Storage or g is t
+            ]
+        ):
+            raise Unwritable("a .grad is saved, to which more may be added")
         return -1, False
 
     # -- made again ------------------------------------------------------------------------------------------------
@@ -316,7 +328,7 @@ class Graph:
             self._fill(node, how, values, tensors, storages, versions, nodes, beyond)
         return nodes, outs
 
-    def _fill(self, node, how, values, tensors, storages, versions, nodes, beyond) -> None:
+    def _fill(self, node: Any, how, values, tensors, storages, versions, nodes, beyond) -> None:
         for slot, value in how.fixed:
             setattr(node, slot, value)
         for slot, at in how.raw:
@@ -344,16 +356,16 @@ class Graph:
                 edges.append((nodes[e[1]], e[2]))
             else:
                 edges.append(beyond[e[1]] if e[0] == "out" else (_nowhere(), 0))
+        if how.part is not None:
+            part: Any = new(how.part.kind)
+            node.fn, part.seq, part.extra = part, node.seq, None
+            self._fill(part, how.part, values, tensors, storages, versions, nodes, beyond)
         if isinstance(node, VariadicNode):
             node.edge_list = tuple(edges)
         else:
             for i, (target, nr) in enumerate(edges):
                 setattr(node, f"e{i}", target)
                 setattr(node, f"i{i}", nr)
-        if how.part is not None:
-            node.fn = new(how.part.kind)
-            node.fn.seq, node.fn.extra = node.seq, None
-            self._fill(node.fn, how.part, values, tensors, storages, versions, nodes, beyond)
 
 
 def _site(node: Any) -> tuple:

@@ -1,10 +1,10 @@
-"""Backward through a step that returned what backward may be called on: passes are written down, too, and replayed.
+"""Backward through a step that returned what it may be called on: passes are written down, too, and replayed.
 
-The replay of such a step gives its results one node, `CompiledFunctionBackward`, which has what the step's own nodes would have
-saved. The first two plain backward passes for each layout of the gradients that arrive run through the step's nodes,
-made again (see graph.py), and are written down; from then on their lines are replayed on what was saved. The node has an
-edge for each edge that leaves the step's graph, in the order in which backward comes to them, so that gradients are
-added up as without it.
+The replay of such a step gives its results one node, `CompiledFunctionBackward`, which has what the step's own nodes
+would have saved. The first two plain backward passes for each layout of the gradients that arrive run through the
+step's nodes, made again (see graph.py), and are written down; from then on their lines are replayed on what was saved.
+The node has an edge for each edge that leaves the step's graph, in the order in which backward comes to them, so that
+gradients are added up as without it.
 """
 
 from __future__ import annotations
@@ -160,16 +160,8 @@ class CompiledFunctionBackward(VariadicNode):
     """
 
     __slots__ = (
-        "joined",
-        "memory",
-        "n_out",
-        "owners",
-        "region",
-        "beyond",
-        "values",
-        "versions",
-        "forward",
-    )
+        "beyond", "forward", "joined", "memory", "n_out", "owners", "region", "values", "versions",
+    )  # fmt: skip
     node_name = "CompiledFunctionBackward"
     values: Any
     memory: Any

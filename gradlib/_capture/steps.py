@@ -67,8 +67,13 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
     exceptions (also by ``with contextlib.suppress(...)``), has hooks of gradients or of optimizers, or checkpoints,
-    returns a tensor to call backward on, or is called with a tensor that has a ``.grad``, attributes of its own, or is
-    one that the step reaches by itself.
+    or is called with a tensor that has attributes of its own, or is one that the step reaches by itself. Then the
+    modules that it calls are captured in its place, each by itself.
+
+    Backward may be called on what the step returns, and arguments may require grad: passes through replays are written
+    down, too, for up to 8 layouts of the gradients that arrive. A pass that is differentiated again, profiled or looked
+    into by anomaly mode runs through the step's own nodes, made again from what the replay saved. Views that the step
+    returns are tensors of their own then, not views of a base that nobody has.
 
     A number that the step reads (``loss.item()``, ``float(loss)``) and returns, and uses for nothing else, is read in
     each replay. Where it is used (``if tensor:``), a plan is for the values that it was written down with; a replay
@@ -81,7 +86,7 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     What no code that it names reaches, such as a debugger or a thread, must not change its meaning.
 
     Args:
-        step: a function of tensors that require no grad (also in lists, tuples, dicts) and of other values.
+        step: a function of tensors (also in lists, tuples, dicts) and of other values.
         mode: "max" makes runs of elementwise ops one kernel each, which goes through memory once and keeps what they
             compute on the way in the cache. It makes the calls of NumPy's inner loops that eager makes: results have
             the same bits, too (0 ulp). `explain` tells what was put together. Needs numba (extra `fast`).
@@ -365,8 +370,6 @@ class Captured(StandIn):
         recorder = Recorder(reached, tensors, entry.learned, self.fuses)
         recorder.confirms = bool(entry.before)
         result = recorder.record(self.step, args, kwargs)
-        if recorder.off:
-            self._split(reached.kept)
         returned = None
         if not recorder.off:
             returned = recorder.result(result)
@@ -376,6 +379,7 @@ class Captured(StandIn):
             recorder.refuse("it changes a list, a dict or an object among its arguments", False)
         if recorder.refused is not None or returned is None:
             entry.given_up = True
+            self._split(reached.kept)
             self._find(*(recorder.refused or ("nothing was recorded", "")))
             return result
         draft = recorder.draft
@@ -385,6 +389,7 @@ class Captured(StandIn):
             entry.before.append(draft)
             if len(entry.before) > PENDING:
                 entry.given_up = True
+                self._split(reached.kept)
                 self._find(f"it reads another value each time: {draft.guarded()}", "")
             return result
         where = before.agrees(draft)
@@ -402,6 +407,7 @@ class Captured(StandIn):
             entry.before.remove(before)
             return result
         entry.given_up = True
+        self._split(reached.kept)
         self._find(f"it does something else each time: {where}", "")
         return result
 

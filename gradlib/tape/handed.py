@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..autograd._function_vmap import watched_entries as watched_entries
     from ..autograd.differentiate import backward as backward
     from ..autograd.differentiate import grad as grad
-    from ..compiler import _compile_module as compile_module
+    from ..compiler import compile_module as compile_module
     from ..cuda.streams import record_stream as record_stream
     from ..devices.cuda.pinned import is_pinned as is_pinned
     from ..devices.numpy.sums import add_up as add_up

@@ -19,8 +19,9 @@ from time import process_time
 from typing import Any
 
 import gradlib as torch
-from gradlib._capture import check, writer
+from gradlib._capture import check, passes, writer
 from gradlib.tape.source import describe
+from gradlib.utils import _pytree as pytree
 from tests.oracle.found_programs import names_for
 
 STEPS = 20
@@ -117,8 +118,13 @@ class Step:
         found = re.search(r"<program>:(\d+)", text)
         return bisect_left(self.ends, int(found[1])) if found else None
 
-    def run(self, wrap: Callable[[Callable], Callable], steps: int = STEPS) -> tuple[list, Any]:
-        """What each of the steps gives and leaves, and the step."""
+    def run(
+        self, wrap: Callable[[Callable], Callable], steps: int = STEPS, after: Any = None
+    ) -> tuple[list, Any]:
+        """What each of the steps gives and leaves, and the step.
+
+        after: ``after(k, result, leaves)`` gives what is seen of the k-th result, if that is not all.
+        """
         names = names_for("gradlib")
         make = names["D"]
         leaves = {f"P{i}": make(*a, **kw) for i, (a, kw) in enumerate(self.leaves)}
@@ -130,7 +136,8 @@ class Step:
             began = process_time()
             given = [make(a[0] + 31 * k, *a[1:], **kw) for a, kw in self.arguments]
             try:
-                result: Any = facts(step(*given))
+                result: Any = step(*given)
+                result = facts(result) if after is None else after(k, result, leaves)
             except Exception as exc:
                 result = type(exc).__name__, str(exc).split("\n")[0]
                 lines = [
@@ -146,12 +153,12 @@ class Step:
         return found, step
 
 
-def facts(value: Any) -> Any:
-    """All that a program can see of a value, to the last bit."""
+def facts(value: Any, named: bool = True) -> Any:
+    """All that a program can see of a value, to the last bit. named: also what made it."""
     if isinstance(value, torch.Tensor):
         with warnings.catch_warnings(action="ignore"):
             grad = value.grad if value.is_leaf else None
-        node = None if value.grad_fn is None else value.grad_fn.name()
+        node = None if value.grad_fn is None else value.grad_fn.name() if named else ""
         strides = [s for s, n in zip(value.stride(), value.shape, strict=True) if n > 1]
         kind = type(value).__name__, str(value.dtype), tuple(value.shape), strides
         version = None if value.is_inference() else value._version
@@ -159,20 +166,47 @@ def facts(value: Any) -> Any:
             array = value.resolve_conj().resolve_neg()._array
         content = array.tobytes() if hasattr(array, "tobytes") else repr(array)
         flags = value.requires_grad, value.is_leaf, value.is_conj(), value.is_neg(), node, version
-        return *kind, *flags, content, None if grad is None else facts(grad)
+        return *kind, *flags, content, None if grad is None else facts(grad, named)
     if isinstance(value, dict):
-        return [(k, facts(v)) for k, v in value.items()]
+        return [(k, facts(v, named)) for k, v in value.items()]
     if isinstance(value, (list, tuple)):
-        return type(value).__name__, [facts(v) for v in value]
+        return type(value).__name__, [facts(v, named) for v in value]
     if isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
         return type(value).__name__, repr(value)
     return type(value).__name__
 
 
-def captured_part(program: str, tries: int = 12) -> tuple[str, int]:
+def differentiated(k: int, result: Any, leaves: dict[str, Any]) -> Any:
+    """What a program sees of the k-th result, and of backward through it: plain, from some of it, twice, or double."""
+    seen = facts(result, named=False)
+    flat = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
+    hanging = list({id(t): t for t in flat if t.requires_grad and t.grad_fn is not None}.values())
+    if k % 4 == 1:
+        hanging = hanging[::2]
+    if not hanging:
+        return seen
+    said = ""
+    try:
+        loss = sum([(t * (i + 1.5)).abs().sum() for i, t in enumerate(hanging)])
+        wanted = [t for t in leaves.values() if t.requires_grad]
+        if k % 4 == 2 and wanted:
+            given = torch.autograd.grad(loss, wanted, create_graph=True, allow_unused=True)
+            loss = loss + sum([(g * g.conj()).real.sum() for g in given if g is not None])
+        loss.backward(retain_graph=k % 4 == 3)
+        if k % 4 == 3:
+            loss.backward()
+    except RuntimeError as exc:
+        said = str(exc).split("\n")[0]
+    gradients = facts([t.grad for t in leaves.values()], named=False)
+    for t in leaves.values():
+        t.grad = None
+    return seen, gradients, re.sub(r"which is output \d of \S+", "", said)
+
+
+def captured_part(program: str, tries: int = 12, raw: bool = False) -> tuple[str, int]:
     """The program without the lines for which it runs as it is, and how many plans are made of what is left."""
     for _ in range(tries):
-        made = Step(program)
+        made = Step(program, raw)
         _, step = made.run(torch.capture, 4)
         if step.replays or not program:
             return program, step.replays
@@ -198,26 +232,29 @@ def strictly() -> Iterator[None]:
         if line is not None:
             raise WrongLines(f"{line.text}  # {line.what} at {describe(line.site)}")
 
-    before, writer.first_difference = writer.first_difference, raising
+    before = writer.first_difference
+    writer.first_difference = passes.first_difference = raising
     try:
         yield
     finally:
-        writer.first_difference = before
+        writer.first_difference = passes.first_difference = before
 
 
-def differences(program: str, raw: bool = False, steps: int = STEPS) -> tuple[list[str], int]:
+def differences(
+    program: str, raw: bool = False, steps: int = STEPS, after: Any = None
+) -> tuple[list[str], int]:
     """Where a program does something else if it is captured, and how many plans were made of it."""
     with warnings.catch_warnings(action="ignore"), strictly():
         made = Step(program, raw)
-        expected, _ = made.run(lambda f: f, steps)
-        found, step = made.run(torch.capture, len(expected))
+        expected, _ = made.run(lambda f: f, steps, after)
+        found, step = made.run(torch.capture, len(expected), after)
         del expected[len(found) :]
         if found == expected:
             return [], step.replays
         for _ in range(
             4
         ):  # memory without content, or products whose last bits depend on where arrays lie
-            again, _ = made.run(lambda f: f, len(found))
+            again, _ = made.run(lambda f: f, len(found), after)
             del expected[len(again) :], found[len(again) :]
             if again != expected:
                 return [], step.replays

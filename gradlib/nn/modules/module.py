@@ -61,7 +61,7 @@ def _forward_unimplemented(self: Any, *input: Any) -> None:
     )
 
 
-handed.later("gradlib.compiler", compile_module="_compile_module")
+handed.later("gradlib.compiler", "compile_module")
 
 
 class Module(Calling, StateDict, Conversion):
