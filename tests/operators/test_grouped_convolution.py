@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.devices.numpy import conv, conv_groups, parallel
+from gradlib.devices.numpy import conv, conv_groups
 from gradlib.op.overlays import off
 
 # (images, groups, channels and outputs of a group, space, kernel, stride, padding, dilation)
@@ -97,7 +97,6 @@ def test_rows_that_are_computed_together_keep_their_infinite_numbers(bad):
 
 @pytest.mark.parametrize("kernel", [3, 7])
 def test_the_numbers_do_not_depend_on_the_number_of_threads(kernel, monkeypatch):
-    monkeypatch.setattr(parallel, "SHARED", 1)
     monkeypatch.setattr(conv_groups, "CELLS", 4000)
     x, w = gl.randn(5, 8, 20, 20), gl.randn(8, 1, kernel, kernel)
     x.requires_grad_()

@@ -11,7 +11,6 @@ with each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -144,24 +143,6 @@ def by_group(x, groups: int):
     return x.reshape(len(x), groups, x.shape[1] // groups, *x.shape[2:])
 
 
-def each(room, make: Callable, spans: list, size: int, piece: Callable) -> None:
-    """``piece(room, *span)`` for all spans; one piece at a time uses the room, or another that `make()` returns."""
-    rooms = [room]
-
-    def one(k: int) -> None:
-        try:
-            room = rooms.pop()
-        except IndexError:  # every room has a thread in it
-            room = make()
-        piece(room, *spans[k])
-        rooms.append(room)
-
-    if size < parallel.SHARED:
-        parallel.one(lambda: [one(k) for k in range(len(spans))])
-    else:
-        parallel.run(len(spans), one)
-
-
 # -- forward -----------------------------------------------------------------------------------------------------------
 
 
@@ -202,12 +183,10 @@ def _forward(xp, x, w, result, stride, before, dilation, groups, many: int) -> b
     targets = [result[:, :, :, r::many] for r in range(many)]
     finite = [True]
 
-    def make():
-        shifted = Shifted(xp, *how, x.dtype)
-        return shifted, *shifted.wide(matrix.shape[1])
+    shifted = Shifted(xp, *how, x.dtype)
+    flat, rows = shifted.wide(matrix.shape[1])
 
-    def piece(room, images, groups) -> None:
-        shifted, flat, rows = room
+    def piece(images, groups) -> None:
         patches, m, count = (
             shifted.patches(x, images, groups),
             groups[1] - groups[0],
@@ -224,9 +203,8 @@ def _forward(xp, x, w, result, stride, before, dilation, groups, many: int) -> b
         else:
             part(result, images, groups)[...] = rows[:m, :, :count]
 
-    room = make()
-    spans = [(images, some) for images in room[0].blocks() for some in room[0].group_blocks()]
-    each(room, make, spans, result.size, piece)
+    spans = [(images, some) for images in shifted.blocks() for some in shifted.group_blocks()]
+    parallel.one(lambda: [piece(*span) for span in spans])
     return finite[0]
 
 
@@ -241,12 +219,10 @@ def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     total = xp.zeros((groups, x.shape[2] * taps, g.shape[2]), x.dtype)
     how = (len(x), groups, x.shape[2], x.shape[3:], g.shape[3:], kernel, stride, padding, dilation)
 
-    def make():
-        shifted = Shifted(xp, *how, x.dtype, copied=not single)
-        return shifted, *shifted.wide(g.shape[2])
+    shifted = Shifted(xp, *how, x.dtype, copied=not single)
+    flat, rows = shifted.wide(g.shape[2])
 
-    def piece(room, *groups) -> None:
-        shifted, flat, rows = room
+    def piece(*groups) -> None:
         m, sums = groups[1] - groups[0], total[slice(*groups)]
         for images in shifted.blocks():
             rows[:m, :, : images[1] - images[0]] = part(g, images, groups)
@@ -261,6 +237,5 @@ def grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
                 gradient = flat[:m, 0, :length].reshape(m, *[1] * len(kernel), length)
                 some += np.vecdot(runs[:m, 0, ..., :length], gradient)
 
-    room = make()
-    each(room, make, room[0].group_blocks(), x.size, piece)
+    parallel.one(lambda: [piece(*groups) for groups in shifted.group_blocks()])
     return total
