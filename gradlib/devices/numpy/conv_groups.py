@@ -151,10 +151,9 @@ def forward(xp, x, w, result, stride, before, dilation, groups) -> None:
     many = ROWS if w.shape[0] == groups and x.dtype in (F4, F8) and dilation[0] == 1 else 1
     if many > 1 and w.shape[2] >= max(HIGH, stride[0] + 1) and result.shape[2] >= many:
         taller = w_of_rows(xp, w, many, stride[0])
-        if _forward(
-            xp, x, taller, result, (stride[0] * many, *stride[1:]), before, dilation, groups, many
-        ):
-            return  # fmt: skip
+        longer = (stride[0] * many, *stride[1:])
+        if _forward(xp, x, taller, result, longer, before, dilation, groups, many):
+            return
     _forward(xp, x, w, result, stride, before, dilation, groups, 1)
 
 
@@ -187,11 +186,8 @@ def _forward(xp, x, w, result, stride, before, dilation, groups, many: int) -> b
     flat, rows = shifted.wide(matrix.shape[1])
 
     def piece(images, groups) -> None:
-        patches, m, count = (
-            shifted.patches(x, images, groups),
-            groups[1] - groups[0],
-            images[1] - images[0],
-        )
+        m, count = groups[1] - groups[0], images[1] - images[0]
+        patches = shifted.patches(x, images, groups)
         products = flat[:m, :, : patches.shape[2]]
         np.matmul(matrix[slice(*groups)], patches, out=products)
         if many > 1:
