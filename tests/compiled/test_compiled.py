@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from gradlib.op.overlays import off
 pytestmark = pytest.mark.host
 inf, nan = math.inf, math.nan
 overlays.names()  # imports all modules in their order
-elementwise, rows = (
+elementwise, rows, _ = (
     importlib.import_module(f"{compiled.__name__}.{name}") for name in compiled.MODULES
 )
 
@@ -136,13 +138,59 @@ def test_cross_entropy(reduction):
 # -- where they are ----------------------------------------------------------------------------------------------------
 
 
+# (images, channels, space, kernel, stride, padding, dilation)
+DEPTHWISE: dict[str, Any] = {
+    "plain": (2, 8, (14, 14), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "strides": (2, 8, (15, 14), (3, 3), (2, 2), (1, 1), (1, 1)),
+    "high kernels": (2, 8, (12, 17), (7, 5), (1, 2), (3, 2), (1, 1)),
+    "strides and dilations": (2, 8, (21, 19), (3, 2), (2, 3), (2, 1), (2, 2)),
+    "strides beyond the kernel": (2, 8, (19, 18), (2, 1), (3, 2), (0, 0), (1, 1)),
+    "padding beyond the kernel": (2, 8, (14, 13), (2, 1), (1, 2), (3, 2), (1, 1)),
+    "padding beyond the kernel, no strides": (2, 8, (14, 13), (2, 1), (1, 1), (3, 2), (1, 1)),
+    "one dimension": (2, 8, (150,), (4,), (1,), (3,), (1,)),
+    "one dimension, strides": (2, 8, (150,), (4,), (3,), (2,), (2,)),
+}
+
+
+@pytest.mark.parametrize("case", DEPTHWISE)
+def test_depthwise_convolution(case):
+    n, channels, space, kernel, *how = DEPTHWISE[case]
+    f: Any = F.conv1d if len(space) == 1 else F.conv2d
+    tensors = (
+        drawn(n, channels, *space),
+        drawn(channels, 1, *kernel, seed=1),
+        drawn(channels, seed=2),
+    )
+    close(lambda x, w, b: f(x, w, b, *how, channels), *tensors)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("where", ["input", "weight", "gradient"])
+def test_depthwise_convolution_of_infinite_numbers(where, stride):
+    """What lies beyond the ends of rows is 0 times something, which may not be infinite."""
+    images, weights = gl.ones(2, 4, 24, 24), gl.ones(4, 1, 3, 3)
+    g = gl.ones_like(F.conv2d(images, weights, None, stride, 0, 1, 4))
+    {"input": images[1, 1], "weight": weights[1, 0], "gradient": g[1, 1]}[where][0, -1] = inf
+    found = []
+    for context in (contextlib.nullcontext(), off()):
+        with context:
+            x, w = [t.clone().requires_grad_() for t in (images, weights)]
+            y = F.conv2d(x, w, None, stride, 0, 1, 4)
+            found.append([y.detach(), *gl.autograd.grad(y, (x, w), g)])
+    for a, b in zip(*found, strict=True):
+        assert not b.isnan().any()
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 def test_results_do_not_depend_on_threads():
     x, w = drawn(2048, 300), drawn(300, seed=1)
+    images = x.reshape(4, 32, 60, 80)
 
     def run() -> list:
         return [
             *with_gradients(F.gelu, x), *with_gradients(lambda a, w: F.layer_norm(a, (300,), w), x, w),
             *with_gradients(lambda a: gl.softmax(a, 1), x),
+            *with_gradients(lambda a, b: F.conv2d(a, b, groups=32), images, w[:288].reshape(32, 1, 3, 3)),
         ]  # fmt: skip
 
     threads = gl.get_num_threads()

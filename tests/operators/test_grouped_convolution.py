@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.devices.numpy import conv
+from gradlib.devices.numpy import conv, conv_groups
 from gradlib.op.overlays import off
 
 # (images, groups, channels and outputs of a group, space, kernel, stride, padding, dilation)
@@ -20,6 +20,9 @@ CASES = {
     "strides beyond the kernel": (2, 2, 1, 1, (9, 8), (2, 1), (3, 2), (0, 0), (1, 1)),
     "strides and dilations": (2, 2, 1, 2, (11, 12), (3, 3), (2, 4), (2, 1), (2, 2)),
     "padding beyond the kernel": (2, 2, 1, 1, (4, 3), (2, 1), (1, 2), (3, 2), (1, 1)),
+    "high kernels": (3, 4, 1, 1, (11, 6), (5, 3), (1, 1), (2, 1), (1, 1)),
+    "high kernels and strides": (3, 2, 1, 1, (21, 9), (7, 5), (2, 2), (3, 2), (1, 2)),
+    "one dimension, high kernels": (3, 4, 1, 1, (19,), (6,), (1,), (5,), (1,)),
     "one dimension": (4, 3, 2, 2, (10,), (4,), (3,), (2,), (2,)),
     "three dimensions": (2, 3, 1, 1, (4, 5, 3), (2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 2, 1)),
 }
@@ -36,7 +39,8 @@ def derivatives(x, w, g, how) -> list:
 @pytest.mark.parametrize("dtype", [gl.float64, gl.complex128], ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_the_kernel_gives_what_the_formula_gives(case, dtype, last, cells, monkeypatch):
-    monkeypatch.setattr(conv, "CELLS", cells)
+    for module in (conv, conv_groups):
+        monkeypatch.setattr(module, "CELLS", cells)
     n, groups, channels, outputs, space, kernel, *how = CASES[case]
     x = gl.randn(n, *space, groups * channels, dtype=dtype).movedim(-1, 1)
     x = (x if last else x.contiguous()).requires_grad_()
@@ -77,3 +81,34 @@ def test_infinite_numbers_stay_where_they_are_read(groups, stride):
             wanted = run(bad_input)
         assert wanted.isinf().any() and not wanted.isnan().any()
         assert gl.equal(found, wanted)
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan])
+def test_rows_that_are_computed_together_keep_their_infinite_numbers(bad):
+    """A row of the output has the weight 0 for what only the rows beside it read."""
+    x, w = gl.ones(2, 3, 12, 7), gl.ones(3, 1, 5, 3)
+    x[1, 2, 0, 4] = bad
+    found = gl.nn.functional.conv2d(x, w, None, 1, 0, 1, 3)
+    with off():
+        wanted = gl.nn.functional.conv2d(x, w, None, 1, 0, 1, 3)
+    assert 0 < (~wanted.isfinite()).sum() < wanted.shape[3] * 2
+    np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("kernel", [3, 7])
+def test_the_numbers_do_not_depend_on_the_number_of_threads(kernel, monkeypatch):
+    monkeypatch.setattr(conv_groups, "CELLS", 4000)
+    x, w = gl.randn(5, 8, 20, 20), gl.randn(8, 1, kernel, kernel)
+    x.requires_grad_()
+    w.requires_grad_()
+    g = gl.randn(5, 8, 20, 20)
+    found = []
+    before = gl.get_num_threads()
+    try:
+        for threads in (1, 3):
+            gl.set_num_threads(threads)
+            found.append(derivatives(x, w, lambda y: g, (1, kernel // 2, 1, 8)))
+    finally:
+        gl.set_num_threads(before)
+    for a, b in zip(*found, strict=True):
+        assert gl.equal(a, b)

@@ -1,4 +1,4 @@
-"""LU decompositions and triangular systems by the library beside their formulas."""
+"""LU and QR decompositions and triangular systems by the library beside their formulas."""
 
 from __future__ import annotations
 
@@ -47,6 +47,35 @@ def test_triangular(batch, right, upper, unitriangular, kind):
             wanted = gl.linalg.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)
         assert X.is_contiguous() and X.shape == wanted.shape
         np.testing.assert_allclose(X.numpy(), wanted.numpy(), atol=KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+@pytest.mark.parametrize("shape", [(40, 40), (50, 33), (33, 50), (2, 3, 36, 34), (0, 40, 40)])
+def test_qr(shape, mode, kind):
+    A = normal(*shape, kind=kind)
+    for matrix in (A, A.mT.contiguous().mT):
+        Q, R = gl.linalg.qr(matrix, mode)
+        with off():
+            wanted = gl.linalg.qr(A, mode)
+        for found, given in zip((Q, R), wanted, strict=True):
+            assert found.stride() == given.stride() and found.dtype is given.dtype
+            np.testing.assert_allclose(found.numpy(), given.numpy(), atol=KINDS[kind])
+        assert gl.equal(R, R.triu())
+
+
+def test_qr_of_what_is_no_number_gives_none():
+    A = normal(40, 40, kind="float32")
+    A[3, 4] = math.nan
+    assert all(part.isnan().any() for part in gl.linalg.qr(A))
+
+
+def test_the_gradient_of_a_large_qr():
+    A, g = normal(40, 35, kind="float64").requires_grad_(), normal(40, 35, kind="float64")
+    found = gl.autograd.grad((gl.linalg.qr(A).Q * g).sum(), A)[0]
+    with off():
+        wanted = gl.autograd.grad((gl.linalg.qr(A).Q * g).sum(), A)[0]
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-9)
 
 
 def test_the_library_is_there():

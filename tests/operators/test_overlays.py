@@ -204,6 +204,10 @@ LARGE["nll_loss_grad"] = lambda t: [
     (t(30), t(30, dtype=gl.int64, low=0, high=20), None, (30, 20), 0, 3),
 ]
 LARGE["linalg_cholesky"] = lambda t: [(positive_definite(t, 2, 40),)]
+LARGE["linalg_qr"] = lambda t: [
+    (well_conditioned(t, 2, 40), "reduced"),
+    (well_conditioned(t, 2, 40)[:, :35], "complete"),
+]
 LARGE["linalg_pinv"] = lambda t: [
     (well_conditioned(t, 2, 40), 1e-5, 0.0, False),
     (well_conditioned(t, 2, 40)[:, :30], 1e-5, 0.0, False),

@@ -11,7 +11,7 @@ from itertools import product
 
 from ...operators.nn.conv import CONVOLUTIONS, convolutions_by
 from ...operators.nn.windows import around, inside, out_sizes
-from . import forward
+from . import conv_groups, forward
 
 COLUMNS = 1 << 10  # columns of the matrix of patches to aim for
 CELLS = 1 << 19  # elements of it at most
@@ -113,8 +113,7 @@ def _forward(xp, x, w, bias, stride, padding, dilation, groups):
     elif is_pointwise(kernel, stride, padding) and groups == 1:
         result = xp.matmul(w.reshape(o, -1), x.reshape(n, -1, length)).reshape(result.shape)
     elif groups > 1:
-        how = (out, kernel, stride, padding, dilation, x.dtype)
-        Shifted(xp, n, groups, w.shape[1], x.shape[2:], *how).forward(x, w, result)
+        conv_groups.forward(xp, x, w, result, stride, padding, dilation, groups)
     elif small_images(x.shape[1], kernel, out, groups):
         _forward_rows(xp, x, w, result, stride, padding, dilation)
     else:
@@ -145,131 +144,6 @@ def _forward_rows(xp, x, w, result, stride, padding, dilation) -> None:
         result[i:j] = part.transpose(0, part.ndim - 1, *range(1, part.ndim - 1))
 
 
-class Shifted:
-    """Convolution by groups: the matrices of patches of some groups of a few images, one product for each group.
-
-    An image is cut into its phases: the places that are a multiple of the stride, those one further, and so on. In a
-    phase each tap of the kernel reads one contiguous run, shifted by a constant: a row of the matrix is one copy, with
-    no regard to the ends of rows and of images. What is computed across them is cut off, or has the weight 0.
-
-    Shapes: flat (groups, C / groups, phases * images * cells of a phase), the matrix (groups, C / groups * taps, L).
-    """
-
-    def __init__(self, xp, n, groups, width, space, out, kernel, stride, before, dilation, dtype):
-        """For `n` images of `space`, placed `before` zeros from the start; `width` channels in each group."""
-        self.xp, self.n, self.groups = xp, n, groups
-        self.kernel, self.stride, self.dilation = kernel, stride, dilation
-        reach = [
-            max(b + m, (o - 1) * s + d * (k - 1) + 1)
-            for b, m, o, s, d, k in zip(before, space, out, stride, dilation, kernel, strict=True)
-        ]
-        self.size = tuple([-(-m // s) for m, s in zip(reach, stride, strict=True)])
-        self.steps = [math.prod(self.size[i + 1 :]) for i in range(len(kernel))]
-        taps = math.prod(kernel)
-        # of the last image only what its windows read, of those before it all
-        self.cells = math.prod(self.size)
-        last = sum((o - 1) * s for o, s in zip(out, self.steps, strict=True)) + 1
-        self.images = images_at_a_time(n, width * taps, self.cells)
-        self.length = (self.images - 1) * self.cells + last
-        self.at_a_time = max(1, min(groups, CELLS // (width * taps * self.length)))
-        shape = (self.at_a_time, width)
-        self.flat = xp.zeros((*shape, math.prod(stride) * self.images * self.cells), dtype)
-        image = self.flat.reshape(*shape, *stride, self.images, *self.size)
-        self.phases = [  # (cells of a phase that an image has, what of the image they hold)
-            self._phase(image, offsets, before, space, stride)
-            for offsets in product(*map(range, stride))
-        ]
-        self.cut = (..., *[slice(0, m) for m in out])
-        self._make_matrix()
-
-    def _phase(self, image, offsets, before, space, stride):
-        cells, read = [], []
-        for o, b, m, s in zip(offsets, before, space, stride, strict=True):
-            first = max(0, -((o - b) // s))  # where the image begins in this phase
-            start = first * s + o - b
-            cells.append(slice(first, first + len(range(start, m, s))))
-            read.append(slice(start, m, s))
-        return image[(slice(None), slice(None), *offsets)][(..., *cells)], (..., *read)
-
-    def _make_matrix(self) -> None:
-        """Room for the matrix, and what is copied to it: for each phase the taps that read there, in one go."""
-        xp, kernel, (groups, width, _) = self.xp, self.kernel, self.flat.shape
-        taps = math.prod(kernel)
-        self.matrix = xp.empty((groups, width * taps, self.length), self.flat.dtype)
-        room = self.matrix.reshape(groups, width, *kernel, self.length)
-        moves, lots = (
-            self.flat.strides,
-            list(zip(self.stride, self.dilation, self.steps, strict=True)),
-        )
-        periods = [s // math.gcd(s, d) for s, d, _ in lots]  # taps of one phase are so far apart
-        apart = [
-            p * d // s * step * moves[2] for p, (s, d, step) in zip(periods, lots, strict=True)
-        ]
-        self.runs = []
-        for tap in product(*[range(min(k, p)) for k, p in zip(kernel, periods, strict=True)]):
-            every = [slice(t, None, p) for t, p in zip(tap, periods, strict=True)]
-            rows = room[(..., *every, slice(None))]
-            number = inner = 0
-            for t, (s, d, step) in zip(tap, lots, strict=True):
-                number = number * s + t * d % s
-                inner += t * d // s * step
-            first = self.flat[:, :, number * self.images * self.cells + inner :]
-            runs = xp.as_strided(first, rows.shape, (*moves[:2], *apart, moves[2]))
-            self.runs.append((rows, runs))
-
-    def parts(self):
-        """Blocks of images and of groups as ((i, j), (h, k)) of the first and of what follows the last."""
-        for i in range(0, self.n, self.images):
-            images = i, min(i + self.images, self.n)
-            for h in range(0, self.groups, self.at_a_time):
-                yield images, (h, min(h + self.at_a_time, self.groups))
-
-    def part(self, x, images, groups):
-        """That part of x (N, groups, width, *space) as (groups, width, images, *space)."""
-        return x[slice(*images), slice(*groups)].transpose(1, 2, 0, *range(3, x.ndim))
-
-    def by_group(self, x):
-        return x.reshape(self.n, self.groups, -1, *x.shape[2:])
-
-    def wide(self, width: int):
-        """Room for one value for each cell: (flat, the same as images, cut to the places of windows)."""
-        flat = self.xp.zeros((self.at_a_time, width, self.images * self.cells), self.flat.dtype)
-        rows = flat.reshape(self.at_a_time, width, self.images, *self.size)[self.cut]
-        return flat, rows
-
-    def patches(self, x, images, groups):
-        """The matrix of patches of a part of x."""
-        source, m = self.part(x, images, groups), groups[1] - groups[0]
-        length = self.length - (self.images - (images[1] - images[0])) * self.cells
-        for cells, read in self.phases:
-            cells[:m, :, : images[1] - images[0]] = source[read]
-        for rows, runs in self.runs:
-            rows[:m, ..., :length] = runs[:m, ..., :length]
-        return self.matrix[:m, :, :length]
-
-    def forward(self, x, w, result) -> None:
-        """The convolution of x (N, C, *space) with w (O, C / groups, *K), into `result`."""
-        x, result = self.by_group(x), self.by_group(result)
-        matrix = self.xp.ascontiguousarray(w).reshape(self.groups, w.shape[0] // self.groups, -1)
-        flat, rows = self.wide(matrix.shape[1])
-        for images, groups in self.parts():
-            patches, m = self.patches(x, images, groups), groups[1] - groups[0]
-            self.xp.matmul(matrix[slice(*groups)], patches, out=flat[:m, :, : patches.shape[2]])
-            self.part(result, images, groups)[...] = rows[:m, :, : images[1] - images[0]]
-
-    def grad_weight(self, x, g):
-        """The gradient of w as (groups, C / groups * taps, O / groups)."""
-        x, g = self.by_group(x), self.by_group(g)
-        flat, rows = self.wide(g.shape[2])
-        total = self.xp.zeros((self.groups, self.matrix.shape[1], g.shape[2]), x.dtype)
-        for images, groups in self.parts():
-            patches, m = self.patches(x, images, groups), groups[1] - groups[0]
-            rows[:m, :, : images[1] - images[0]] = self.part(g, images, groups)
-            gradient = flat[:m, :, : patches.shape[2]].swapaxes(1, 2)
-            total[slice(*groups)] += self.xp.matmul(patches, gradient)
-        return total
-
-
 def _channels_first(g, i: int, j: int):
     """Images i to j of g (N, O, *out) as (O, (j - i) * prod(out))."""
     o = g.shape[1]
@@ -280,8 +154,8 @@ def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
     """The gradient of w."""
     n, c, o, out = x.shape[0], x.shape[1], g.shape[1], g.shape[2:]
     if g.size and groups > 1 and c:
-        how = (out, kernel, stride, padding, dilation, x.dtype)
-        total = Shifted(xp, n, groups, c // groups, x.shape[2:], *how).grad_weight(x, g)
+        how = (kernel, stride, padding, dilation, groups)
+        total = conv_groups.grad_weight(xp, x, g, *how)
         if xp.isfinite(total).all():  # else what lies across the ends, times 0, may have been inf
             return _weight(xp, total, kernel)
     if g.size and small_images(c, kernel, out, groups):
@@ -363,10 +237,8 @@ def _grad_input_by_phase(xp, g, w, result, stride, padding, dilation, groups) ->
         if not kernel.size or not source.size:
             target[...] = 0
         elif target.size:
-            how = (source.shape[2:], target.shape[2:], kernel.shape[2:], (1,) * len(dims))
-            lots = (g.shape[0], groups, w.shape[0] // groups)
-            convolution = Shifted(xp, *lots, *how, before, apart, g.dtype)
-            convolution.forward(source, _turned(kernel, groups), target)
+            how = ((1,) * len(dims), before, apart, groups)
+            conv_groups.forward(xp, source, _turned(kernel, groups), target, *how)
 
 
 def _phases(length: int, size: int, k: int, s: int, p: int, d: int) -> list[tuple]:

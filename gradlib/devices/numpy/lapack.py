@@ -1,7 +1,7 @@
-"""Triangular systems, LU and Cholesky decompositions by NumPy's own OpenBLAS, called directly, as in `blas`.
+"""Triangular systems, LU, Cholesky and QR decompositions by NumPy's own OpenBLAS, called directly, as in `blas`.
 
-NumPy itself hands out neither of the first two, and takes twice the time for the third. Without that library, and for
-half types, the formulas run.
+NumPy itself hands out neither of the first two, and takes up to twice the time for the others. Without that library,
+and for half types, the formulas run.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def cholesky(xp, self):
         return NotImplemented
     L = self.copy(order="C")
     sizes = np.array((self.shape[-1], 0), np.int64)
-    n = sizes.ctypes.data
+    n = sizes.__array_interface__["data"][0]
     for a in _places(flat_batch(L)):
         potrf(b"U", n, a, n, n + 8)  # the lower triangle in rows is the upper one in columns
         if sizes[1]:
@@ -157,6 +157,49 @@ def cholesky(xp, self):
     if np.isnan(np.diagonal(L, 0, -2, -1)).any():
         return NotImplemented
     return keep(L, True, 0)
+
+
+@cache
+def _geqrf(char: str) -> tuple[Any, Any]:
+    """LAPACK's ``?geqrf`` and ``?orgqr``, or None for both; every argument is a place."""
+    found = [_function(f"scipy_{{}}{name}_64_", char) for name in ("geqrf", "orgqr")]
+    if char not in "fd" or None in found:
+        return None, None
+    for function, count in zip(found, (8, 9), strict=True):
+        function.argtypes = [_ARRAY] * count
+        function.restype = None
+    return found[0], found[1]
+
+
+@forward("linalg_qr")
+def qr(xp, self, *, mode):
+    """For large matrices, in their own precision: NumPy computes float32 in float64."""
+    geqrf, orgqr = _geqrf(self.dtype.char)
+    if geqrf is None or min(self.shape[-2:]) < 2 * LARGE or not self.size:
+        return NotImplemented
+    columns = flat_batch(self).swapaxes(1, 2)  # the matrices in columns, as LAPACK has them
+    b, n, m = columns.shape
+    k = min(m, n)
+    wide = m if mode == "complete" else k  # columns of Q, and rows of R
+    room = np.empty((b, max(n, wide), m), self.dtype)
+    room[:, :n] = columns
+    tau = np.empty(k, self.dtype)
+    work = np.empty(64 * room.shape[1], self.dtype)
+    numbers = np.array((m, n, k, wide, work.size, 0), np.int64)
+    start = numbers.__array_interface__["data"][0]
+    rows, cols, both, outs, most, info = range(start, start + 48, 8)
+    t, w = tau.__array_interface__["data"][0], work.__array_interface__["data"][0]
+    upper, batch = np.empty((b, wide, n), self.dtype), self.shape[:-2]
+    # the factor R is taken out before Q is made in its place
+    for i, a in enumerate(_places(room)):
+        geqrf(rows, cols, a, rows, t, w, most, info)
+        upper[i] = room[i, :n, :wide].T
+        if mode != "r":
+            orgqr(rows, outs, both, a, rows, t, w, most, info)
+    R = keep(upper, False, 0).reshape(*batch, wide, n)
+    if mode == "r":
+        return np.zeros((0,), self.dtype), R
+    return room[:, :wide].swapaxes(1, 2).copy().reshape(*batch, m, wide), R
 
 
 @forward("linalg_pinv")

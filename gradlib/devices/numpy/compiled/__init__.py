@@ -1,7 +1,8 @@
 """Kernels that numba compiles (the extra `fast`), tried before those of NumPy.
 
 NumPy reads and writes memory once for every operation; a compiled loop keeps a whole formula in registers. That pays
-for float32 arrays in formulas of many operations (gelu), and in norms, softmax and cross-entropy of rows.
+for float32 arrays in formulas of many operations (gelu), in norms, softmax and cross-entropy of rows, and in depthwise
+convolutions.
 
 They are used where ``GRADLIB_NUMBA=1`` is in the environment, and not because numba happens to be installed: to import
 it takes most of a second, and each kernel a second or two when it is compiled for the first time on a machine (numba
@@ -19,7 +20,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-MODULES = "elementwise", "rows"
+MODULES = "elementwise", "rows", "depthwise"
 FEW = (
     1 << 11
 )  # elements up to which NumPy computes: a call of a compiled function costs about a microsecond
