@@ -10,16 +10,20 @@ import numpy as np
 from ...devices.cuda.kernels import FLOATS
 from ...operators import public as ops
 from ...operators.nn.recurrent import gru_step_op, lstm_step_op
+from ...operators.nn.recurrent_layers import gru_layer_op, lstm_layer_op, rnn_layer_op
 from ...tape.arrays import kernels_of
-from ...tape.modes import AUTOCAST, VMAP, shared, state
+from ...tape.modes import AUTOCAST, DISPATCH, FORWARD_AD, VMAP, shared, state
 from ...tape.tensor import Tensor
 from .. import functional as F
+from ..parameter import Parameter
 
 States = tuple[Tensor, ...]
 
 
 class Cell:
     """A cell: `project` all inputs at once, then `step` through time."""
+
+    weight_hr: Any = None
 
     def __init__(self, weight_ih: Any, weight_hh: Any, bias_ih: Any = None, bias_hh: Any = None):
         self.weight_ih, self.weight_hh = weight_ih, weight_hh
@@ -31,6 +35,15 @@ class Cell:
 
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, gates * hidden], states: [N, hidden] each -> the next states."""
+        raise NotImplementedError
+
+    def is_whole(self, x: Tensor, states: States) -> bool:
+        """Whether `layer` may run."""
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        return self.weight_hr is None and _whole(x, states, weights)
+
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """All steps as one op: x [T, N, in], states as in `step` -> [T, N, hidden], last states."""
         raise NotImplementedError
 
 
@@ -70,13 +83,38 @@ def _has_kernel(array: Any) -> bool:
     return kernels_of(array).fuses and array.dtype in FLOATS
 
 
+def _whole(x: Tensor, states: States, weights: Any) -> bool:
+    """Whether a layer may run as one op: on the host, in one full precision, without a mode that looks at steps."""
+    first = x._array
+    if first.__class__ is not np.ndarray or not first.size:
+        return False
+    d = first.dtype
+    if d.kind != "f" or d.itemsize < 4:
+        return False
+    if shared.active and state.bits & (AUTOCAST | DISPATCH | FORWARD_AD | VMAP):
+        return False
+    if any(s._array.shape[0] != first.shape[1] for s in states):
+        return False
+    for value in (x, *states, *weights):
+        if value is None:
+            continue
+        if value.__class__ is not Tensor and value.__class__ is not Parameter:
+            return False
+        if value._array.__class__ is not np.ndarray or value._array.dtype != d:
+            return False
+    return True
+
+
 class AddingCell(Cell):
     """A cell that adds all parts of its gates: both biases go with those of the inputs, once for all steps."""
 
+    def bias(self) -> Tensor | None:
+        """The sum of the biases."""
+        return None if self.bias_ih is None else self.bias_ih + self.bias_hh
+
     def project(self, x: Tensor) -> Tensor:
         """x: [..., in] -> all of the gates that does not depend on states [..., gates * hidden]."""
-        bias = None if self.bias_ih is None else self.bias_ih + self.bias_hh
-        return F.linear(x, self.weight_ih, bias)
+        return F.linear(x, self.weight_ih, self.bias())
 
 
 class SimpleCell(AddingCell):
@@ -89,6 +127,13 @@ class SimpleCell(AddingCell):
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, hidden], states: (h,) -> (h',)."""
         return (self.activation(gates + F.linear(states[0], self.weight_hh)),)
+
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """x: [T, N, in], states: (h,) -> [T, N, hidden], (h',)."""
+        weights = self.weight_ih, self.weight_hh, self.bias()
+        relus = self.activation is relu
+        out, h = rnn_layer_op.call(x, *states, *weights, relus, reverse)
+        return out, (h,)
 
 
 class LSTMCellStep(AddingCell):
@@ -112,6 +157,12 @@ class LSTMCellStep(AddingCell):
             h = F.linear(h, self.weight_hr)
         return h, c
 
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """x: [T, N, in], states: (h, c) -> [T, N, hidden], (h', c')."""
+        weights = self.weight_ih, self.weight_hh, self.bias()
+        out, h, c = lstm_layer_op.call(x, *states, *weights, reverse)
+        return out, (h, c)
+
 
 class GRUCellStep(Cell):
     """h' = n + z (h - n), the reset gate r inside n."""
@@ -128,6 +179,12 @@ class GRUCellStep(Cell):
         z = (xz + hz).sigmoid()
         n = (xn + r * hn).tanh()
         return (n + z * (h - n),)
+
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """x: [T, N, in], states: (h,) -> [T, N, hidden], (h',)."""
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        out, h = gru_layer_op.call(x, *states, *weights, reverse)
+        return out, (h,)
 
 
 def cell_of(mode: str, bias: bool, weights: list[Any]) -> Cell:
@@ -194,6 +251,8 @@ def over_time(
         element of each sequence, or after its first in reverse.
     """
     packed = x.dim() == 2
+    if not packed and cell.is_whole(x, states):
+        return cell.layer(x, states, reverse)
     gates = cell.project(x)
     steps = gates.split(sizes) if packed else gates.unbind(0)
     if reverse:
