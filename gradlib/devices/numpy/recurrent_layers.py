@@ -226,7 +226,7 @@ def gru_layer(xp, input, h, weight_ih, weight_hh, bias_ih=None, bias_hh=None, *,
     product, pair, last = weights.of_state, weights.out[:2], weights.out[2]
     spare = np.empty((n, size), x.dtype)
     both = bias_n = None
-    if bias_ih is not None:
+    if bias_ih is not None and bias_hh is not None:
         both, bias_n = bias_ih.copy(), bias_hh[2 * size :]
         both[: 2 * size] += bias_hh[: 2 * size]
         both = weights.arranged_bias(both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,10 @@ class Cell:
         """gates: [N, gates * hidden], states: [N, hidden] each -> the next states."""
         raise NotImplementedError
 
-    def is_whole(self, x: Tensor, states: States) -> bool:
-        """Whether `layer` may run."""
+    def is_whole(self, x: Tensor, n: int, states: States) -> bool:
+        """Whether `layer` may run; n: sequences."""
         weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        return self.weight_hr is None and _whole(x, states, weights)
+        return self.weight_hr is None and _whole(x, n, states, weights)
 
     def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
         """All steps as one op: x [T, N, in], states as in `step` -> [T, N, hidden], last states."""
@@ -83,7 +84,7 @@ def _has_kernel(array: Any) -> bool:
     return kernels_of(array).fuses and array.dtype in FLOATS
 
 
-def _whole(x: Tensor, states: States, weights: Any) -> bool:
+def _whole(x: Tensor, n: int, states: States, weights: Any) -> bool:
     """Whether a layer may run as one op: on the host, in one full precision, without a mode that looks at steps."""
     first = x._array
     if first.__class__ is not np.ndarray or not first.size:
@@ -93,7 +94,7 @@ def _whole(x: Tensor, states: States, weights: Any) -> bool:
         return False
     if shared.active and state.bits & (AUTOCAST | DISPATCH | FORWARD_AD | VMAP):
         return False
-    if any(s._array.shape[0] != first.shape[1] for s in states):
+    if any(s._array.shape[0] != n for s in states):
         return False
     for value in (x, *states, *weights):
         if value is None:
@@ -251,30 +252,48 @@ def over_time(
         element of each sequence, or after its first in reverse.
     """
     packed = x.dim() == 2
-    if not packed and cell.is_whole(x, states):
+    whole = cell.is_whole(x, sizes[0], states)
+    if whole and not packed:
         return cell.layer(x, states, reverse)
-    gates = cell.project(x)
-    steps = gates.split(sizes) if packed else gates.unbind(0)
-    if reverse:
-        outputs, states = _backward(cell, steps, sizes, states)
+    runs = [(n, len(list(same))) for n, same in groupby(sizes)] if whole else []
+    if runs and 2 * len(runs) <= len(sizes):  # steps with as many sequences make a layer
+
+        def advance(rows: Tensor, states: States) -> tuple[Tensor, States]:
+            piece = rows.reshape(-1, states[0].size(0), rows.size(1))
+            out, states = cell.layer(piece, states, reverse)
+            return out.flatten(0, 1), states
+
+        steps: Any = x.split([n * count for n, count in runs])
+        sizes = [n for n, _ in runs]
     else:
-        outputs, states = _forward(cell, steps, sizes, states)
+
+        def advance(rows: Tensor, states: States) -> tuple[Tensor, States]:
+            states = cell.step(rows, states)
+            return states[0], states
+
+        gates = cell.project(x)
+        steps = gates.split(sizes) if packed else gates.unbind(0)
+    walk = _backward if reverse else _forward
+    outputs, states = walk(advance, steps, sizes, states)
     return (ops.cat(outputs) if packed else ops.stack(outputs)), states
 
 
+Advance = Callable[[Tensor, States], tuple[Tensor, States]]
+
+
 def _forward(
-    cell: Cell, steps: Any, sizes: list[int], states: States
+    advance: Advance, steps: Any, sizes: list[int], states: States
 ) -> tuple[list[Tensor], States]:
     ended: list[States] = []  # states of sequences that are over, shortest first
     outputs = []
     alive = sizes[0]
-    for gates, n in zip(steps, sizes):
+    for rows, n in zip(steps, sizes):
         if n < alive:
             ended.append(tuple(s[n:] for s in states))
             states = tuple(s[:n] for s in states)
             alive = n
-        states = cell.step(gates, states)
-        outputs.append(states[0])
+        out, states = advance(rows, states)
+        outputs.append(out)
     if ended:
         ended.append(states)
         ended.reverse()
@@ -283,16 +302,16 @@ def _forward(
 
 
 def _backward(
-    cell: Cell, steps: Any, sizes: list[int], first: States
+    advance: Advance, steps: Any, sizes: list[int], first: States
 ) -> tuple[list[Tensor], States]:
     alive = sizes[-1]
     states = first if alive == sizes[0] else tuple(s[:alive] for s in first)
     outputs = []
-    for gates, n in zip(reversed(steps), reversed(sizes)):
+    for rows, n in zip(reversed(steps), reversed(sizes)):
         if n > alive:  # longer sequences have been walked already, these begin here
             states = tuple(ops.cat([s, f[alive:n]]) for s, f in zip(states, first))
             alive = n
-        states = cell.step(gates, states)
-        outputs.append(states[0])
+        out, states = advance(rows, states)
+        outputs.append(out)
     outputs.reverse()
     return outputs, states
