@@ -18,6 +18,8 @@ from . import forward, vjp
 from .sums import column_sums
 
 CACHED = 1 << 17  # elements of the gates of steps that are computed together
+TILE = 16  # rows of a matrix that are transposed at a time, where they are
+LONG = 128  # or more
 
 
 def _runs(steps: int, size: int) -> list[tuple[int, int]]:
@@ -70,8 +72,11 @@ class _Weights:
         if not self.copied:
             return parts
         found = np.empty(parts.shape, parts.dtype)
+        size = parts.shape[2]
+        tile = TILE if size >= LONG else size
         for place, part in zip(self.order, parts):
-            found[place] = part
+            for a in range(0, size, tile):
+                found[place, :, a : a + tile] = part[:, a : a + tile]
         if self.halved:
             found[: self.halved] *= self.half
         return found
