@@ -212,3 +212,13 @@ def test_saved_tensors_pass_the_hooks():
         out = module(x)[0]
     assert len(packed) > 5
     assert torch.equal(torch.autograd.grad(out.sum(), x)[0], wanted)
+
+
+def test_weights_that_do_not_fit_say_so():
+    module, x = layers("GRU", 3, 4), data(5, 2, 3)
+    weights = list(module.parameters())
+    settings = True, 1, 0.0, False, False, False
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        torch.gru(x, data(1, 2, 5), weights, *settings)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        torch.gru(data(5, 2, 4), data(1, 2, 4), weights, *settings)

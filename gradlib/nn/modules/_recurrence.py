@@ -24,6 +24,7 @@ States = tuple[Tensor, ...]
 class Cell:
     """A cell: `project` all inputs at once, then `step` through time."""
 
+    gates: int
     weight_hr: Any = None
 
     def __init__(self, weight_ih: Any, weight_hh: Any, bias_ih: Any = None, bias_hh: Any = None):
@@ -41,7 +42,7 @@ class Cell:
     def is_whole(self, x: Tensor, n: int, states: States) -> bool:
         """Whether `layer` may run; n: sequences."""
         weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        return self.weight_hr is None and _whole(x, n, states, weights)
+        return self.weight_hr is None and _whole(x, n, self.gates, states, weights)
 
     def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
         """All steps as one op: x [T, N, in], states as in `step` -> [T, N, hidden], last states."""
@@ -84,7 +85,7 @@ def _has_kernel(array: Any) -> bool:
     return kernels_of(array).fuses and array.dtype in FLOATS
 
 
-def _whole(x: Tensor, n: int, states: States, weights: Any) -> bool:
+def _whole(x: Tensor, n: int, gates: int, states: States, weights: Any) -> bool:
     """Whether a layer may run as one op: on the host, in one full precision, without a mode that looks at steps."""
     first = x._array
     if first.__class__ is not np.ndarray or not first.size:
@@ -94,7 +95,12 @@ def _whole(x: Tensor, n: int, states: States, weights: Any) -> bool:
         return False
     if shared.active and state.bits & (AUTOCAST | DISPATCH | FORWARD_AD | VMAP):
         return False
-    if any(s._array.shape[0] != n for s in states):
+    size = weights[1]._array.shape[-1]
+    rows = gates * size
+    shapes = (rows, first.shape[-1]), (rows, size), (rows,), (rows,)
+    if any(w is not None and w._array.shape != shape for w, shape in zip(weights, shapes)):
+        return False  # a step says what does not fit
+    if any(s._array.shape != (n, size) for s in states):
         return False
     for value in (x, *states, *weights):
         if value is None:
@@ -121,6 +127,8 @@ class AddingCell(Cell):
 class SimpleCell(AddingCell):
     """h' = f(gates + W_hh h + b_hh)."""
 
+    gates = 1
+
     def __init__(self, activation: Callable[[Tensor], Tensor], *weights: Any):
         super().__init__(*weights)
         self.activation = activation
@@ -139,6 +147,8 @@ class SimpleCell(AddingCell):
 
 class LSTMCellStep(AddingCell):
     """c' = f c + i g, h' = o tanh(c'), projected if there is a projection."""
+
+    gates = 4
 
     def __init__(self, *weights: Any, weight_hr: Any = None):
         super().__init__(*weights)
@@ -167,6 +177,8 @@ class LSTMCellStep(AddingCell):
 
 class GRUCellStep(Cell):
     """h' = n + z (h - n), the reset gate r inside n."""
+
+    gates = 3
 
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, 3 * hidden], states: (h,) -> (h',)."""
