@@ -71,6 +71,7 @@ from .nn import (
     pool_average,
     pool_fractional,
     recurrent,
+    recurrent_layers,
     regression_loss,
     softmax,
     vision,

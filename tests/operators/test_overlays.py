@@ -112,6 +112,37 @@ LARGE: dict[str, Callable[[Maker], list[tuple]]] = {
     ],
     "lstm_step": lambda t: [(t(300, 80), t(300, 20))],
     "gru_step": lambda t: [(t(300, 60), t(300, 60), t(300, 20))],
+    "rnn_layer": lambda t: (
+        [
+            (t(20, 30, 8), t(30, 24), t(24, 8), t(24, 24, low=-0.2, high=0.2), t(24), relu, reverse)
+            for relu, reverse in ((False, True), (True, False))
+        ]
+        + [(t(30, 1, 8), t(1, 6), t(6, 8), t(6, 6, low=-0.4, high=0.4), None, True, False)]
+    ),
+    "gru_layer": lambda t: [
+        (
+            t(9, 200, 8),
+            t(200, 40),
+            t(120, 8),
+            t(120, 40, low=-0.2, high=0.2),
+            t(120),
+            t(120),
+            False,
+        ),
+        (t(30, 1, 8), t(1, 6), t(18, 8), t(18, 6, low=-0.4, high=0.4), None, None, True),
+    ],
+    "lstm_layer": lambda t: [
+        (
+            t(9, 200, 8),
+            t(200, 40),
+            t(200, 40),
+            t(160, 8),
+            t(160, 40, low=-0.2, high=0.2),
+            t(160),
+            True,
+        ),
+        (t(30, 1, 8), t(1, 6), t(1, 6), t(24, 8), t(24, 6, low=-0.4, high=0.4), None, False),
+    ],
     "convolution": lambda t: [
         (t(5, 6, 40, 30), t(8, 6, 3, 3), t(8), (1, 1), (1, 1), (1, 1), 1),
         (t(5, 6, 40, 30), t(8, 3, 3, 2), t(8), (2, 1), (0, 1), (1, 2), 2),

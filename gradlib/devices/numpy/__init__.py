@@ -7,7 +7,7 @@ from . import compiled, mkl
 
 MODULES = (
     "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "lapack", "moments", "norm", "pool",
-    "recurrent", "softmax", "sorting", "sparse", "triangle",
+    "recurrent", "recurrent_layers", "softmax", "sorting", "sparse", "triangle",
 )  # fmt: skip
 overlays = on("numpy")
 forward, vjp = overlays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,21 @@ import numpy as np
 from ...devices.cuda.kernels import FLOATS
 from ...operators import public as ops
 from ...operators.nn.recurrent import gru_step_op, lstm_step_op
+from ...operators.nn.recurrent_layers import gru_layer_op, lstm_layer_op, rnn_layer_op
 from ...tape.arrays import kernels_of
-from ...tape.modes import AUTOCAST, VMAP, shared, state
+from ...tape.modes import AUTOCAST, DISPATCH, FORWARD_AD, VMAP, shared, state
 from ...tape.tensor import Tensor
 from .. import functional as F
+from ..parameter import Parameter
 
 States = tuple[Tensor, ...]
 
 
 class Cell:
     """A cell: `project` all inputs at once, then `step` through time."""
+
+    gates: int
+    weight_hr: Any = None
 
     def __init__(self, weight_ih: Any, weight_hh: Any, bias_ih: Any = None, bias_hh: Any = None):
         self.weight_ih, self.weight_hh = weight_ih, weight_hh
@@ -31,6 +37,15 @@ class Cell:
 
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, gates * hidden], states: [N, hidden] each -> the next states."""
+        raise NotImplementedError
+
+    def is_whole(self, x: Tensor, n: int, states: States) -> bool:
+        """Whether `layer` may run; n: sequences."""
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        return self.weight_hr is None and _whole(x, n, self.gates, states, weights)
+
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """All steps as one op: x [T, N, in], states as in `step` -> [T, N, hidden], last states."""
         raise NotImplementedError
 
 
@@ -70,17 +85,49 @@ def _has_kernel(array: Any) -> bool:
     return kernels_of(array).fuses and array.dtype in FLOATS
 
 
+def _whole(x: Tensor, n: int, gates: int, states: States, weights: Any) -> bool:
+    """Whether a layer may run as one op: on the host, in one full precision, without a mode that looks at steps."""
+    first = x._array
+    if first.__class__ is not np.ndarray or not first.size:
+        return False
+    d = first.dtype
+    if d.kind != "f" or d.itemsize < 4:
+        return False
+    if shared.active and state.bits & (AUTOCAST | DISPATCH | FORWARD_AD | VMAP):
+        return False
+    size = weights[1]._array.shape[-1]
+    rows = gates * size
+    shapes = (rows, first.shape[-1]), (rows, size), (rows,), (rows,)
+    if any(w is not None and w._array.shape != shape for w, shape in zip(weights, shapes)):
+        return False  # a step says what does not fit
+    if any(s._array.shape != (n, size) for s in states):
+        return False
+    for value in (x, *states, *weights):
+        if value is None:
+            continue
+        if value.__class__ is not Tensor and value.__class__ is not Parameter:
+            return False
+        if value._array.__class__ is not np.ndarray or value._array.dtype != d:
+            return False
+    return True
+
+
 class AddingCell(Cell):
     """A cell that adds all parts of its gates: both biases go with those of the inputs, once for all steps."""
 
+    def bias(self) -> Tensor | None:
+        """The sum of the biases."""
+        return None if self.bias_ih is None else self.bias_ih + self.bias_hh
+
     def project(self, x: Tensor) -> Tensor:
         """x: [..., in] -> all of the gates that does not depend on states [..., gates * hidden]."""
-        bias = None if self.bias_ih is None else self.bias_ih + self.bias_hh
-        return F.linear(x, self.weight_ih, bias)
+        return F.linear(x, self.weight_ih, self.bias())
 
 
 class SimpleCell(AddingCell):
     """h' = f(gates + W_hh h + b_hh)."""
+
+    gates = 1
 
     def __init__(self, activation: Callable[[Tensor], Tensor], *weights: Any):
         super().__init__(*weights)
@@ -90,9 +137,18 @@ class SimpleCell(AddingCell):
         """gates: [N, hidden], states: (h,) -> (h',)."""
         return (self.activation(gates + F.linear(states[0], self.weight_hh)),)
 
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """x: [T, N, in], states: (h,) -> [T, N, hidden], (h',)."""
+        weights = self.weight_ih, self.weight_hh, self.bias()
+        relus = self.activation is relu
+        out, h = rnn_layer_op.call(x, *states, *weights, relus, reverse)
+        return out, (h,)
+
 
 class LSTMCellStep(AddingCell):
     """c' = f c + i g, h' = o tanh(c'), projected if there is a projection."""
+
+    gates = 4
 
     def __init__(self, *weights: Any, weight_hr: Any = None):
         super().__init__(*weights)
@@ -112,9 +168,17 @@ class LSTMCellStep(AddingCell):
             h = F.linear(h, self.weight_hr)
         return h, c
 
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """x: [T, N, in], states: (h, c) -> [T, N, hidden], (h', c')."""
+        weights = self.weight_ih, self.weight_hh, self.bias()
+        out, h, c = lstm_layer_op.call(x, *states, *weights, reverse)
+        return out, (h, c)
+
 
 class GRUCellStep(Cell):
     """h' = n + z (h - n), the reset gate r inside n."""
+
+    gates = 3
 
     def step(self, gates: Tensor, states: States) -> States:
         """gates: [N, 3 * hidden], states: (h,) -> (h',)."""
@@ -128,6 +192,12 @@ class GRUCellStep(Cell):
         z = (xz + hz).sigmoid()
         n = (xn + r * hn).tanh()
         return (n + z * (h - n),)
+
+    def layer(self, x: Tensor, states: States, reverse: bool) -> tuple[Tensor, States]:
+        """x: [T, N, in], states: (h,) -> [T, N, hidden], (h',)."""
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        out, h = gru_layer_op.call(x, *states, *weights, reverse)
+        return out, (h,)
 
 
 def cell_of(mode: str, bias: bool, weights: list[Any]) -> Cell:
@@ -194,28 +264,48 @@ def over_time(
         element of each sequence, or after its first in reverse.
     """
     packed = x.dim() == 2
-    gates = cell.project(x)
-    steps = gates.split(sizes) if packed else gates.unbind(0)
-    if reverse:
-        outputs, states = _backward(cell, steps, sizes, states)
+    whole = cell.is_whole(x, sizes[0], states)
+    if whole and not packed:
+        return cell.layer(x, states, reverse)
+    runs = [(n, len(list(same))) for n, same in groupby(sizes)] if whole else []
+    if runs and 2 * len(runs) <= len(sizes):  # steps with as many sequences make a layer
+
+        def advance(rows: Tensor, states: States) -> tuple[Tensor, States]:
+            piece = rows.reshape(-1, states[0].size(0), rows.size(1))
+            out, states = cell.layer(piece, states, reverse)
+            return out.flatten(0, 1), states
+
+        steps: Any = x.split([n * count for n, count in runs])
+        sizes = [n for n, _ in runs]
     else:
-        outputs, states = _forward(cell, steps, sizes, states)
+
+        def advance(rows: Tensor, states: States) -> tuple[Tensor, States]:
+            states = cell.step(rows, states)
+            return states[0], states
+
+        gates = cell.project(x)
+        steps = gates.split(sizes) if packed else gates.unbind(0)
+    walk = _backward if reverse else _forward
+    outputs, states = walk(advance, steps, sizes, states)
     return (ops.cat(outputs) if packed else ops.stack(outputs)), states
 
 
+Advance = Callable[[Tensor, States], tuple[Tensor, States]]
+
+
 def _forward(
-    cell: Cell, steps: Any, sizes: list[int], states: States
+    advance: Advance, steps: Any, sizes: list[int], states: States
 ) -> tuple[list[Tensor], States]:
     ended: list[States] = []  # states of sequences that are over, shortest first
     outputs = []
     alive = sizes[0]
-    for gates, n in zip(steps, sizes):
+    for rows, n in zip(steps, sizes):
         if n < alive:
             ended.append(tuple(s[n:] for s in states))
             states = tuple(s[:n] for s in states)
             alive = n
-        states = cell.step(gates, states)
-        outputs.append(states[0])
+        out, states = advance(rows, states)
+        outputs.append(out)
     if ended:
         ended.append(states)
         ended.reverse()
@@ -224,16 +314,16 @@ def _forward(
 
 
 def _backward(
-    cell: Cell, steps: Any, sizes: list[int], first: States
+    advance: Advance, steps: Any, sizes: list[int], first: States
 ) -> tuple[list[Tensor], States]:
     alive = sizes[-1]
     states = first if alive == sizes[0] else tuple(s[:alive] for s in first)
     outputs = []
-    for gates, n in zip(reversed(steps), reversed(sizes)):
+    for rows, n in zip(reversed(steps), reversed(sizes)):
         if n > alive:  # longer sequences have been walked already, these begin here
             states = tuple(ops.cat([s, f[alive:n]]) for s, f in zip(states, first))
             alive = n
-        states = cell.step(gates, states)
-        outputs.append(states[0])
+        out, states = advance(rows, states)
+        outputs.append(out)
     outputs.reverse()
     return outputs, states
