@@ -290,20 +290,25 @@ class Graph:
     # -- made again ------------------------------------------------------------------------------------------------
 
     def again(
-        self, values: tuple, owners: list, versions: list, targets: list, seq: int, joined: bool
+        self, values: tuple, owners: list, versions: list, targets: list, seq: int, whole: Any
     ) -> tuple[list, list]:
         """(the nodes, and a node for each edge that leaves the graph).
 
         Args:
-            joined: edges that leave the graph go on at its targets, not at nodes of their own.
+            whole: the node that stands for the graph, if this is to hang on it: edges that leave the graph go on at its
+                targets then, not at nodes of their own, and results that are saved have their history in it.
             values: what a replay saved.
             owners, versions: for each owner the tensor, or for a result its Storage, and its version at that time.
             targets: the edge of each target.
             seq: the number of the node that stands for the graph.
         """
         nodes: list[Any] = [new(n.kind) for n in self.nodes]
-        outs: list[Any] = [] if joined else [new(Through) for _ in self.leaving]
-        beyond = [targets[k] for k in self.leaving] if joined else [(out, 0) for out in outs]
+        outs: list[Any] = [] if whole is not None else [new(Through) for _ in self.leaving]
+        beyond = [targets[k] for k in self.leaving] if whole is not None else [(o, 0) for o in outs]
+        roots: dict[Any, Any] = {}
+        if whole is not None:
+            several = len(self.roots) > 1
+            roots = {(nodes[k], nr): i + several for i, (k, nr) in enumerate(self.roots)}
         count = len(nodes) + len(outs) + 1
         for k, node in enumerate((*reversed(outs), *nodes)):  # behind all that came before it
             node.seq, node.extra = seq - 1 + (k + 1) / count, None
@@ -321,14 +326,22 @@ class Graph:
             if how.history is not None:
                 kind, k = how.history[:2]
                 t._rg = True
-                if kind != "leaf":
-                    t._fn, t._nr = targets[k] if kind == "target" else (nodes[k], how.history[2])
+                if kind == "node":
+                    t._fn, t._nr = nodes[k], how.history[2]
+                    if (t._fn, t._nr) in roots:
+                        t._fn, t._nr = whole, roots[t._fn, t._nr]
+                elif kind == "target":
+                    t._fn, t._nr = targets[k]
             tensors.append((t, versions[how.owner] if how.owner >= 0 else version_of(t)))
         for node, how in zip(nodes, self.nodes, strict=True):
-            self._fill(node, how, values, tensors, storages, versions, nodes, beyond)
+            self._fill(node, how, values, tensors, storages, versions, nodes, beyond, roots, whole)
+        for (node, nr), i in roots.items():
+            _with_history(node, nr, whole, i)
         return nodes, outs
 
-    def _fill(self, node: Any, how, values, tensors, storages, versions, nodes, beyond) -> None:
+    def _fill(
+        self, node: Any, how, values, tensors, storages, versions, nodes, beyond, roots, whole
+    ) -> None:
         for slot, value in how.fixed:
             setattr(node, slot, value)
         for slot, at in how.raw:
@@ -343,8 +356,9 @@ class Graph:
             setattr(node, f"v_{key}", 0 if owner < 0 else versions[owner])
             kept: Any = (storage, nr) if nr else storage
             if through is not None:
-                part = new(Part)
-                part.whole = weakref.ref(nodes[through[0]])
+                part, base = new(Part), nodes[through[0]]
+                part.nr = roots.get((base, 0), 0)
+                part.whole = weakref.ref(whole if (base, 0) in roots else base)
                 _, part.shape, part.dtype, part.steps = through
                 kept = storage, part
             setattr(node, f"k_{key}", kept)
@@ -359,13 +373,38 @@ class Graph:
         if how.part is not None:
             part: Any = new(how.part.kind)
             node.fn, part.seq, part.extra = part, node.seq, None
-            self._fill(part, how.part, values, tensors, storages, versions, nodes, beyond)
+            self._fill(
+                part, how.part, values, tensors, storages, versions, nodes, beyond, roots, whole
+            )
         if isinstance(node, VariadicNode):
             node.edge_list = tuple(edges)
         else:
             for i, (target, nr) in enumerate(edges):
                 setattr(node, f"e{i}", target)
                 setattr(node, f"i{i}", nr)
+
+
+class OfWhole(Part):
+    """History of a saved result that is one of a whole graph: all its gradients are added up where that begins."""
+
+    __slots__ = ("own",)
+
+    def give_history(self, out: Any) -> None:
+        """As a result of the node that stands for the graph, if that is still there."""
+        whole = self.whole()
+        out._rg = True
+        out._fn, out._nr = (self.own[0](), self.own[1]) if whole is None else (whole, self.nr)
+
+
+def _with_history(node: Any, nr: int, whole: Any, number: int) -> None:
+    """Let the results that `node` saved of its output `nr` have their history in `whole`."""
+    for key in () if node.op is None else node.op.saved_results:
+        kept = getattr(node, f"k_{key}")
+        storage, have = kept if type(kept) is tuple else (kept, 0)
+        if have == nr:
+            part = new(OfWhole)
+            part.whole, part.nr, part.own = weakref.ref(whole), number, (weakref.ref(node), nr)
+            setattr(node, f"k_{key}", (storage, part))
 
 
 def _site(node: Any) -> tuple:

@@ -43,6 +43,12 @@ class Parts:
         """The captured methods."""
         return [part for _, part in self._parts]
 
+    @property
+    def replays(self) -> int:
+        """How many plans they have, and their parts."""
+        inner = [part.parts.replays for _, part in self._parts if part.parts is not None]
+        return sum([part.replays for _, part in self._parts]) + sum(inner)
+
     def run(self, step: Callable, args: tuple, kwargs: dict) -> Any:
         """Call the step while its modules are captured."""
         mine = [(d, part) for d, part in self._parts if "forward" not in d]

@@ -283,14 +283,14 @@ class Region:
                 return False
         return all([node.owners[k]._array is node.values[at] for k, at in self.own])
 
-    def _again(self, node: Any, joined: bool = False) -> tuple[list, list]:
+    def _again(self, node: Any, whole: Any = None) -> tuple[list, list]:
         node.memory = None  # tensors are made of it, which others may keep
         owners, versions, targets = node.owners, node.versions, node.beyond
-        return self.graph.again(node.values, owners, versions, targets, node.seq, joined)
+        return self.graph.again(node.values, owners, versions, targets, node.seq, whole)
 
     def join(self, node: Any) -> None:
         """Let the graph of the step itself hang on its node: gradients are differentiated again."""
-        nodes, _ = self._again(node, True)
+        nodes, _ = self._again(node, node)
         node.edge_list = tuple([(nodes[k], nr) for k, nr in self.graph.roots])
         node.joined = True
 

@@ -200,10 +200,11 @@ def save_result(node, name: str, out, nr: int = 0) -> None:
 class Part:
     """Where a saved output that was written through a view has its history: in the base, which `whole` made."""
 
-    __slots__ = ("dtype", "shape", "steps", "whole")
+    __slots__ = ("dtype", "nr", "shape", "steps", "whole")
 
     def __init__(self, whole, view):
         base = view.base._array
+        self.nr = 0  # which output of `whole` the base is
         self.whole, self.shape, self.dtype = weakref.ref(whole), base.shape, base.dtype
         self.steps = view.replay
 
@@ -217,7 +218,7 @@ class Part:
         base = handed.Tensor._make(
             (np.empty if isinstance(out._array, Valueless) else kind)(self.shape, self.dtype)
         )
-        base._rg, base._fn, base._nr = True, whole, 0
+        base._rg, base._fn, base._nr = True, whole, self.nr
         part = views.replay(base, self.steps)
         out._rg = True
         out._fn, out._nr = part.grad_fn, 0 if part._view is None else part._view.nr
@@ -293,7 +294,7 @@ def unpack_tensor(node, name: str) -> Any:
         return value
     storage, nr = kept if type(kept) is tuple else (kept, 0)
     if storage.version != version:
-        raise modified(node, name, value, version, storage, 0 if type(nr) is Part else nr)
+        raise modified(node, name, value, version, storage, 0 if isinstance(nr, Part) else nr)
     if hasattr(value, "_array"):
         out = shared.subclasses.copy_object(value)
     else:

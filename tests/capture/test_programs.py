@@ -84,7 +84,7 @@ def run(program: Callable, wrap: Callable) -> tuple[Any, list]:
     space = dict(vars(programs), WRAP=lambda f: steps.append(wrap(f)) or steps[-1])
     exec(compile(tree, f"<{program.__name__}>", "exec"), space)
     torch.manual_seed(0)
-    return facts(space[program.__name__](torch, "cpu")), steps
+    return facts(space[program.__name__](torch, "cpu"), named=False), steps
 
 
 @pytest.mark.parametrize("program", programs.PROGRAMS, ids=lambda p: p.__name__)
