@@ -14,7 +14,7 @@ from ..tape import modes, views
 from ..tape.attributes import raw_attributes
 from ..tape.dtypes import HALVES
 from ..tape.engine import GraphTask, schedule
-from ..tape.modes import NO_GRAD, shared, state
+from ..tape.modes import FORWARD_AD, NO_GRAD, VMAP, shared, state
 from ..tape.node import AccumulateGrad
 from ..tape.saved import DIRECT, RELEASED
 from ..tape.storage import version_of
@@ -65,8 +65,8 @@ class Backward(Functions):
     def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> list | None:
         """Run the pass and write it down, and give the gradients at `inputs`; None if the engine has to run it.
 
-        It has to where this cannot be done: nothing more is recorded then. And where the gradients have a graph: it
-        computes them by ops, which are recorded as all others.
+        It has to where this cannot be done: nothing more is recorded then. And where the gradients have a graph, are a
+        batch or have tangents: it computes them by ops, which are recorded as all others.
         """
         if self.off or self.depth or not self.is_alone():
             self.step_aside()
@@ -77,7 +77,7 @@ class Backward(Functions):
             self.refuse(f"backward: {exc}")
             self.step_aside()
             return None
-        if create_graph:
+        if plan is None:
             return None
         with self.quiet():
             bits = state.bits
@@ -93,14 +93,16 @@ class Backward(Functions):
                 modes.set_bits(bits)
         return [self._captured(found.get(key)) for key in inputs or ()]
 
-    def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple:
-        """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for."""
-        if accumulate and (create_graph or inputs):
+    def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple | None:
+        """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for.
+
+        None if all that the pass computes is computed by ops.
+        """
+        traced = create_graph or state.bits & (FORWARD_AD | VMAP)
+        if accumulate and (traced or inputs):
             raise Unwritable("backward with create_graph or inputs is not captured")
-        if state.depth:
+        if state.depth and not traced:
             raise Unwritable("it is called inside another backward")
-        if any([g is not None and g._array.__class__ is not np.ndarray for g in grads]):
-            raise Unwritable("a gradient that it is called with is a batch, or none of the CPU's")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):
@@ -111,15 +113,17 @@ class Backward(Functions):
         variables: list[Any] = [leaf.variable for leaf in leaves]
         if wanted and any([wanted(v) is not v._array.dtype for v in variables]):
             raise Unwritable("a tensor has a grad_dtype")
-        if create_graph:  # nothing but ops: no hook may run, no gradient be kept
-            if any([n.extra is not None or n.op is None for n in order if n not in leaves]):
+        if traced:  # nothing but ops: no hook may run, no gradient be kept
+            if any([n.extra is not None and n.extra.retained for n in order]):
                 raise Unwritable("a node has hooks, or is a custom Function")
             if any([_has_hooks(leaf) for leaf in leaves]):
                 raise Unwritable("a parameter has hooks")
             for grad in grads:
-                if grad is not None:
+                if grad is not None and grad._array.__class__ is np.ndarray:
                     self._first(grad)
-            return order, ready, {}, set()
+            return None
+        if any([g is not None and g._array.__class__ is not np.ndarray for g in grads]):
+            raise Unwritable("a gradient that it is called with is none of the CPU's")
         if any([node.__class__ is not AccumulateGrad for node in partial]):
             raise Unwritable("gradients are asked for that are not those of all leaves")
         if any([root.__class__ is AccumulateGrad for root in task.roots]):

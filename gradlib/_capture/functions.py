@@ -24,16 +24,16 @@ class Functions(Writer):
 
         def __enter__(self) -> None:
             recorder = self.recorder
-            self.before = state.bits, state.capture, state.interposers, state.recorder
+            self.before = state.bits, state.capture, state.recorder
             self.depth, recorder.depth = recorder.depth, 0
-            state.capture, state.interposers, state.recorder = recorder, (recorder,), recorder
+            state.capture, state.recorder = recorder, recorder
             modes.set_bits(state.bits | OBSERVE | PROFILE)
             recorder.watch.start()
 
         def __exit__(self, *exc: object) -> None:
             self.recorder.watch.stop()
             self.recorder.depth = self.depth
-            bits, state.capture, state.interposers, state.recorder = self.before
+            bits, state.capture, state.recorder = self.before
             modes.set_bits(bits)
 
     @staticmethod

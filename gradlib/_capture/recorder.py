@@ -1,7 +1,8 @@
 """The recorder: what a step computes, written down while the step runs as it always does.
 
-It is an interposer for ops, and the engine, optimizers, and the few functions that work on raw arrays outside of ops
-tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that was
+It is asked for the result of each op where that comes down to one kernel on arrays, below batches (`vmap`), tangents
+and casts, which are made of such ops. The engine, optimizers, and the few functions that work on raw arrays outside of
+ops tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that was
 there before; an array of another origin, a value that Python reads, or anything that no line can say ends the
 recording: the step is then run as it is, always.
 """
@@ -60,15 +61,14 @@ class Recorder(Ops, Backward, Reads):
         self.step, self.started = step, sys._getframe().f_code
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
-        before, settings = state.interposers, _settings()
-        self.settings = settings
+        self.settings = settings = _settings()
         memory = [
             (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL)
             for t in (*self.reached.tensors.values(), *self.arguments)
         ]
         draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
         self.gradients = recorded_gradients(self.reached)
-        state.capture, state.interposers = self, (self,)
+        state.capture = self
         modes.set_bits(state.bits | OBSERVE)
         recording.add(self)
         self.watch.look_at(self.reached.functions)
@@ -84,7 +84,7 @@ class Recorder(Ops, Backward, Reads):
             recording.remove(self)
             self.ends.clear()
             modes.set_bits(state.bits & ~OBSERVE)
-            state.capture, state.interposers = None, before
+            state.capture = None
         if _settings() != settings:
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
         if any([t._array is not array or t._rg is not rg for t, array, rg, _ in memory]):

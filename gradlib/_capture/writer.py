@@ -106,7 +106,7 @@ class Writer:
             self.recorder = recorder
 
         def __enter__(self) -> None:
-            self.before = state.bits, state.interposers, state.recorder
+            self.before = state.bits, state.recorder
             self.capture = state.capture  # None when the recording is over
             self.recorder.depth += 1
             self.recorder.watch.stop()
@@ -115,7 +115,7 @@ class Writer:
 
         def __exit__(self, *exc: object) -> None:
             self.recorder.depth -= 1
-            bits, state.interposers, state.recorder = self.before
+            bits, state.recorder = self.before
             state.capture = self.capture
             modes.set_bits(bits)
             if not self.recorder.depth and self.capture is not None:
@@ -127,8 +127,8 @@ class Writer:
 
     def is_alone(self) -> bool:
         """Whether nothing else watches what the step does; if not, what follows runs in the usual way."""
-        watched = len(state.interposers) > 1 or state.function_modes or self.other_recorders()
-        if not watched:
+        modes_of_its_own = [i for i in state.interposers if not i.lets_be]
+        if not (modes_of_its_own or state.function_modes or self.other_recorders()):
             return True
         self.refuse("it watches ops by a mode of its own")
         return False
@@ -138,10 +138,10 @@ class Writer:
 
         It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
         """
-        others = tuple([i for i in state.interposers if i is not self])
-        gone = (0 if others else OBSERVE) | (0 if self.other_recorders() else PROFILE)
+        gone = 0 if state.interposers else OBSERVE
+        gone |= 0 if self.other_recorders() else PROFILE
         modes.set_bits(state.bits & ~gone)
-        state.capture, state.interposers = None, others
+        state.capture = None
 
     def quiet(self) -> _Quiet:
         return self._Quiet(self)
