@@ -11,21 +11,19 @@ from ..op import formulas, overlays, spreading
 from ..op.inplace import CopySlices
 from ..op.signature import parameters
 from ..tape import modes, views
-from ..tape.attributes import raw_attributes
 from ..tape.dtypes import HALVES
 from ..tape.engine import GraphTask, schedule
 from ..tape.modes import FORWARD_AD, NO_GRAD, VMAP, shared, state
 from ..tape.node import AccumulateGrad
-from ..tape.saved import DIRECT, RELEASED
+from ..tape.saved import DIRECT, PACKED, RELEASED
 from ..tape.storage import version_of
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
-from .functions import Functions
+from .hooks import Hooks, listens, packed
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
 
-_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _Pair = tuple[Any, str]  # a raw gradient and its variable
 
 
@@ -50,16 +48,11 @@ class _OfSeveral(NamedTuple):
         return self.formula(F, list(given[: self.count]), *given[self.count :])
 
 
-def _has_hooks(node: Any) -> bool:
-    """Whether something is called when the gradient of a leaf arrives."""
-    return node.extra is not None or any([raw_attributes(node.variable).get(h) for h in _HOOKS])
-
-
 class Unwritable(Exception):
     """A node whose gradient cannot be written down; the text says why."""
 
 
-class Backward(Functions):
+class Backward(Hooks):
     """Runs passes of the engine by itself."""
 
     def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> list | None:
@@ -83,14 +76,20 @@ class Backward(Functions):
             bits = state.bits
             modes.set_bits(bits | NO_GRAD)
             state.depth += 1
+            outer = state.current_task, state.needed
             try:
-                order, ready, inbox, wanted = plan
+                task, order, ready, inbox, wanted = plan
+                state.current_task, state.needed = task, task.needed
                 found = self._run(order, ready, inbox, keep_graph, wanted)
             except Unwritable as exc:
                 raise RuntimeError(f"capture: {exc}") from None
             finally:
                 state.depth -= 1
                 modes.set_bits(bits)
+                state.current_task, state.needed = outer
+            if task.callbacks is not None:
+                self.refuse("a callback is queued for the end of the pass")
+                task.finish()
         return [self._captured(found.get(key)) for key in inputs or ()]
 
     def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple | None:
@@ -101,8 +100,6 @@ class Backward(Functions):
         traced = create_graph or state.bits & (FORWARD_AD | VMAP)
         if accumulate and (traced or inputs):
             raise Unwritable("backward with create_graph or inputs is not captured")
-        if state.depth and not traced:
-            raise Unwritable("it is called inside another backward")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):
@@ -113,11 +110,10 @@ class Backward(Functions):
         variables: list[Any] = [leaf.variable for leaf in leaves]
         if wanted and any([wanted(v) is not v._array.dtype for v in variables]):
             raise Unwritable("a tensor has a grad_dtype")
-        if traced:  # nothing but ops: no hook may run, no gradient be kept
+        self._look_at_hooks(order, leaves)
+        if traced:
             if any([n.extra is not None and n.extra.retained for n in order]):
-                raise Unwritable("a node has hooks, or is a custom Function")
-            if any([_has_hooks(leaf) for leaf in leaves]):
-                raise Unwritable("a parameter has hooks")
+                raise Unwritable("a gradient is retained that has a graph, is a batch or has a tangent")
             for grad in grads:
                 if grad is not None and grad._array.__class__ is np.ndarray:
                     self._first(grad)
@@ -137,7 +133,21 @@ class Backward(Functions):
             if grad is None:
                 continue
             self._deliver(inbox, node, nr, (grad._array, self._first(grad)))
-        return order, ready, inbox, {node for node, _ in task.wanted}
+        return task, order, ready, inbox, {node for node, _ in task.wanted}
+
+    def _look_at_hooks(self, order: list, leaves: list) -> None:
+        """Unwritable where hooks hang on what was there before the step; nodes of that kind are noted."""
+        for node in order:
+            if node.seq < self.first_seq:
+                if node.extra is not None:
+                    raise Unwritable(f"{node.name()}, from before the step, has hooks or metadata")
+                self.nodes_before[id(node)] = node
+            elif listens(node) and any(
+                [r() is not None and id(r()) in self.reached.tensors for r in node.extra.retained.values()]
+            ):
+                raise Unwritable("the gradient of a tensor that outlives the step is retained")
+        if any([leaf.extra is not None for leaf in leaves]):
+            raise Unwritable("a node of a parameter has hooks")
 
     def _first(self, grad: Any) -> str:
         """The variable of a gradient that a pass begins with."""
@@ -162,27 +172,27 @@ class Backward(Functions):
     def _check_node(self, node: Any) -> None:
         if self.is_function(node):
             return
-        if node.__class__ is CopySlices and node.extra is None:
+        if node.__class__ is CopySlices:
             node = node.fn
         op = node.op
         if op is None or node.__class__ is not op.node_class:
             raise Unwritable(
                 f"{node.name()} is no ordinary op (a write to a view by a custom Function, say)"
             )
-        if node.extra is not None:
-            raise Unwritable(f"{node.name()} has hooks, a retained gradient or metadata")
         if not op.differentiable or (op.variadic and "tensors" in op.saved_tensors):
             raise Unwritable(f"{node.name()} is computed in a way that plans do not know")
         for name in op.saved_tensors:
             version = getattr(node, f"v_{name}")
             value = getattr(node, f"s_{name}")
-            if version == DIRECT:
+            if version in (DIRECT, PACKED):
                 continue
             if version < 0 or version_of(value) != version:
                 raise Unwritable(f"what {node.name()} saved was changed, freed or packed")
             if self.tensor(value) is None:
                 raise Unwritable(f"{node.name()} saved a tensor of unknown origin")
         for name in op.saved_results:
+            if getattr(node, f"v_{name}") == PACKED:
+                continue
             kept = getattr(node, f"k_{name}")
             storage = kept[0] if type(kept) is tuple else kept
             value = getattr(node, f"s_{name}")
@@ -196,13 +206,13 @@ class Backward(Functions):
         self._boxes = []
         for name in op.saved_attrs:
             value = getattr(node, f"a_{name}")
+            if packed(value):
+                continue
             if value is RELEASED or self.expr(value) is None or self._boxes:
                 raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
 
     def _check_leaf(self, node: Any, accumulate: bool) -> None:
         leaf = node.variable
-        if _has_hooks(node):
-            raise Unwritable("a parameter has hooks")
         if accumulate and id(leaf) not in self.reached.tensors:
             if any([t is leaf for t in self.arguments]):
                 raise Unwritable("an argument requires grad")
@@ -238,35 +248,36 @@ class Backward(Functions):
             node = order.pop()
             grad = inbox.pop(node, None)
             self.spans += 1
-            own = self.is_function(node)
-            if own or grad is not None:
+            own, hooked = self.is_function(node), listens(node)
+            if own or grad is not None or (hooked and not node.extra.retained):
+                if hooked:
+                    grad = self.arrived(node, grad)
                 gradients = self.run_function if own else self._gradients
                 if node.__class__ is CopySlices:
                     gradients = self._of_part
-                for i, pair in gradients(node, grad):
+                pairs = gradients(node, grad) if own or grad is not None else []
+                if hooked and node.extra.posthooks:
+                    pairs = self.left(node, pairs, grad)
+                for i, pair in pairs:
                     target, nr = node.edges()[i]
-                    self._deliver(inbox, target, nr, pair)
+                    if target is not None:
+                        self._deliver(inbox, target, nr, pair)
                 if not keep_graph:
                     node.release()
                     self.released.add(id(node))
                     self.kept.append(node)
             for leaf in ready.get(node, ()):
                 arrived = inbox.pop(leaf, None)
-                if arrived is not None and wanted:
-                    found[leaf, 0] = self._cast(leaf.variable, arrived)
-                elif arrived is not None:
+                if arrived is None:
+                    continue
+                arrived = self.at_leaf(leaf, arrived)
+                if wanted:
+                    found[leaf, 0] = self.cast(leaf.variable, arrived)
+                else:
                     self._accumulate(leaf, *arrived)
+                    if leaf.variable._rg:
+                        self.accumulated(leaf)
         return found
-
-    def _cast(self, leaf: Any, pair: _Pair) -> _Pair:
-        """A gradient in the dtype of its leaf."""
-        array, want = pair[0], leaf._array.dtype
-        if array.dtype is want:
-            return pair
-        name, cast = self.draft.fresh(), array.astype(want)
-        text = f"{name} = {pair[1]}.astype({self.draft.constant(want)})"
-        self.emit(text, (name,), (pair[1],), "a gradient that is asked for")
-        return cast, self._name(cast, name)
 
     def _accumulate(self, node: AccumulateGrad, grad: Any, name: str) -> None:
         leaf = node.variable
@@ -324,7 +335,8 @@ class Backward(Functions):
         for k in range(before, len(self.draft.lines)):
             what = f"backward of {op.public}"
             line = self.draft.lines[k]
-            self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
+            if not line.what:  # the others are ops of hooks
+                self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
         return found
 
     def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
@@ -495,25 +507,35 @@ class Backward(Functions):
             needs = needs if op.variadic else tuple(needs)
             return needs, repr(needs), ()
         if want in op.saved_tensors or want in op.saved_results:
-            value = getattr(node, f"s_{want}")
-            if want in op.saved_tensors and getattr(node, f"v_{want}") == DIRECT:
+            value, version = getattr(node, f"s_{want}"), getattr(node, f"v_{want}")
+            if want in op.saved_tensors and version == DIRECT:
                 return value, self.draft.constant(value), ()
+            if version == PACKED:
+                array, name = self.unpacked(node, want)
+                return array, name, (name,)
             if want in op.saved_tensors:
                 name = self.tensor(value)
                 value = value._array
             else:
                 name = self.name_of(value)
-            if name is None:
-                raise Unwritable(f"{node.name()} saved a tensor of unknown origin")
+            if name is None:  # there will be no plan, but the pass goes on
+                self.refuse(f"{node.name()} saved a tensor of unknown origin")
+                name = self.draft.fresh()
             return value, name, (name,)
         if want in op.hidden:
-            name = self.hidden[id(node), want]
-            return getattr(node, f"h_{want}"), name, (name,)
+            name, value = self.hidden[id(node), want], getattr(node, f"h_{want}")
+            if packed(value):
+                value = self.unpacked_arrays(node, f"h_{want}")
+                name = self.names[id(value)]
+            return value, name, (name,)
         if want in op.attrs:
             value = getattr(node, f"a_{want}")
+            if packed(value):
+                value = self.unpacked_arrays(node, f"a_{want}")
             found = self.expr(value)
             if found is None:
-                raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
+                self.refuse(f"{node.name()} keeps a setting of unknown origin")
+                found = self.draft.constant(value), ()
             return value, *found
         value = getattr(node, f"n_{want.removesuffix('_shape')}")
         return value, self.draft.constant(value), ()

@@ -27,6 +27,7 @@ from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
+from .hooks import hooks_on
 from .ops import Ops
 from .reads import Read, Reads
 from .state import State
@@ -63,7 +64,7 @@ class Recorder(Ops, Backward, Reads):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
         self.settings = settings = _settings()
         memory = [
-            (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL)
+            (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL, hooks_on(t))
             for t in (*self.reached.tensors.values(), *self.arguments)
         ]
         draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
@@ -87,10 +88,14 @@ class Recorder(Ops, Backward, Reads):
             state.capture = None
         if _settings() != settings:
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
-        if any([t._array is not array or t._rg is not rg for t, array, rg, _ in memory]):
+        if any([t._array is not array or t._rg is not rg for t, array, rg, *_ in memory]):
             self.refuse("it gives a tensor other memory, or changes what requires grad", False)
-        if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names in memory]):
+        if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names, _ in memory]):
             self.refuse("it puts an attribute on a tensor that outlives it", False)
+        if any([hooks_on(t) != hooks for t, *_, hooks in memory]) or any(
+            [n.extra is not None for n in self.nodes_before.values()]
+        ):
+            self.refuse("it puts a hook on a tensor that outlives it", False)
         if any([g._pack() != before for g, before in draws]):
             self.refuse("random numbers of a Generator of its own are drawn", False)
         if self.refused is None:

@@ -11,6 +11,7 @@ from ..operators.nn.batch_norm import Statistics
 from ..tape import modes, recording
 from ..tape.generator import default_generator
 from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.node import peek_seq
 from ..tape.source import describe, user_frame
 from ..tape.storage import INFERENCE, version_of
 from ..tape.tensor import Tensor
@@ -62,6 +63,8 @@ class Writer:
         self.created_here: dict[int, Any] = {}
         self.released: set[int] = set()  # nodes whose graph backward has used up
         self.leaves: dict[int, Any] = {}
+        self.first_seq = peek_seq()  # nodes with smaller numbers are from before the step
+        self.nodes_before: dict[int, Any] = {}  # those of them that a pass went through
         self.sums: set[str] = set()  # variables of sums on their way to one node
         self._boxes: list[tuple[str, list]] = []  # lists that the kernel of the current op fills
         self._returned_names: set[str] = set()

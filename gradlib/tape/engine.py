@@ -87,6 +87,15 @@ class GraphTask:
                         stack.append(target)
         return node in self.needed
 
+    def finish(self) -> None:
+        """The pass is over: call what is to be called then."""
+        outer, state.current_task = state.current_task, self
+        try:
+            for callback in self.callbacks or ():  # one may queue more
+                callback()
+        finally:
+            state.current_task = outer
+
 
 def run_backward(
     roots: list[tuple[Node, int]],
@@ -147,12 +156,7 @@ def run_backward(
         modes.set_bits(bits)
         state.current_task, state.needed = outer
     if task.callbacks is not None:
-        state.current_task = task
-        try:
-            for callback in task.callbacks:  # one may queue more
-                callback()
-        finally:
-            state.current_task = outer[0]
+        task.finish()
     return task.captured
 
 
@@ -434,12 +438,7 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
         else:
             accumulate(leaf, grads, traced, task.create_graph)
         if leaf._post_accumulate_grad_hooks:
-            for hook in list(leaf._post_accumulate_grad_hooks.values()):
-                try:
-                    _refuse_result(hook(leaf), leaf)
-                except Exception as exc:
-                    errors.blame(exc, hook)
-                    raise
+            run_post_accumulate_hooks(leaf)
     if extra is not None and extra.posthooks:
         run_posthooks(extra.posthooks, (), given, traced)
 
@@ -483,6 +482,16 @@ def _check_replacement(hook, out: Any, value: Tensor | None) -> None:
         )
     if out._array.shape != value._array.shape:
         raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+
+
+def run_post_accumulate_hooks(leaf: Any) -> None:
+    """The hooks of a leaf that has its gradient."""
+    for hook in list(leaf._post_accumulate_grad_hooks.values()):
+        try:
+            _refuse_result(hook(leaf), leaf)
+        except Exception as exc:
+            errors.blame(exc, hook)
+            raise
 
 
 def run_prehooks(hooks: OrderedDict, grads: list, traced: int) -> list:
