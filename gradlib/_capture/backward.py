@@ -19,7 +19,7 @@ from ..tape.saved import DIRECT, PACKED, RELEASED
 from ..tape.storage import version_of
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
-from .hooks import Hooks, listens, packed
+from .hooks import Hooks, calls_hooks, listens, packed
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
@@ -46,6 +46,11 @@ class _OfSeveral(NamedTuple):
 
     def __call__(self, F: Any, *given: Any) -> Any:
         return self.formula(F, list(given[: self.count]), *given[self.count :])
+
+
+def _is_needed(target: Any) -> bool:
+    """Whether the gradient of a node leads to one that is asked for."""
+    return target is not None and (state.needed is None or target in state.needed)
 
 
 class Unwritable(Exception):
@@ -78,9 +83,9 @@ class Backward(Hooks):
             state.depth += 1
             outer = state.current_task, state.needed
             try:
-                task, order, ready, inbox, wanted = plan
+                task, order, ready, inbox = plan
                 state.current_task, state.needed = task, task.needed
-                found = self._run(order, ready, inbox, keep_graph, wanted)
+                found = self._run(task, order, ready, inbox)
             except Unwritable as exc:
                 raise RuntimeError(f"capture: {exc}") from None
             finally:
@@ -90,7 +95,8 @@ class Backward(Hooks):
             if task.callbacks is not None:
                 self.refuse("a callback is queued for the end of the pass")
                 task.finish()
-        return [self._captured(found.get(key)) for key in inputs or ()]
+        given: dict[str, Any] = {}  # what is asked for twice is one tensor
+        return [self._captured(found.get(key), given) for key in inputs or ()]
 
     def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple | None:
         """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for.
@@ -104,7 +110,7 @@ class Backward(Hooks):
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):
             task.wanted.setdefault(key, []).append(k)
-        order, ready, partial = schedule(task.roots, task)
+        order, ready, _ = schedule(task.roots, task)
         leaves = [leaf for found in ready.values() for leaf in found]
         wanted = shared.gradient_dtype
         variables: list[Any] = [leaf.variable for leaf in leaves]
@@ -120,8 +126,6 @@ class Backward(Hooks):
             return None
         if any([g is not None and g._array.__class__ is not np.ndarray for g in grads]):
             raise Unwritable("a gradient that it is called with is none of the CPU's")
-        if any([node.__class__ is not AccumulateGrad for node in partial]):
-            raise Unwritable("gradients are asked for that are not those of all leaves")
         if any([root.__class__ is AccumulateGrad for root in task.roots]):
             raise Unwritable("it is called on a leaf")
         for node in order:
@@ -133,7 +137,7 @@ class Backward(Hooks):
             if grad is None:
                 continue
             self._deliver(inbox, node, nr, (grad._array, self._first(grad)))
-        return task, order, ready, inbox, {node for node, _ in task.wanted}
+        return task, order, ready, inbox
 
     def _look_at_hooks(self, order: list, leaves: list) -> None:
         """Unwritable where hooks hang on what was there before the step; nodes of that kind are noted."""
@@ -160,13 +164,16 @@ class Backward(Hooks):
             raise Unwritable("the gradient given is of unknown origin")
         return name
 
-    def _captured(self, pair: _Pair | None) -> Any:
+    def _captured(self, pair: _Pair | None, given: dict[str, Any]) -> Any:
         """A gradient that is asked for, as the engine gives it."""
         if pair is None:
             return None
-        found = Tensor._make(pair[0])
-        if 0 in pair[0].strides and pair[0].size > 1:
-            found = found.contiguous()
+        found = given.get(pair[1])
+        if found is None:
+            found = Tensor._make(pair[0])
+            if 0 in pair[0].strides and pair[0].size > 1:
+                found = found.contiguous()
+            given[pair[1]] = found
         return found
 
     def _check_node(self, node: Any) -> None:
@@ -241,43 +248,60 @@ class Backward(Hooks):
             self.sums.add(name)
         return total, self._name(total, name)
 
-    def _run(self, order: list, ready: dict, inbox: dict, keep_graph: bool, wanted: set) -> dict:
-        """Run the nodes; returns what arrived at the leaves in `wanted`, which are not accumulated then."""
+    def _run(self, task: GraphTask, order: list, ready: dict, inbox: dict) -> dict:
+        """Run the nodes; returns what arrived at the edges that are asked for."""
         found: dict[Any, _Pair] = {}
+        goals: dict[Any, list[int]] = {}
+        for node, nr in task.wanted:
+            goals.setdefault(node, []).append(nr)
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
             self.spans += 1
-            own, hooked = self.is_function(node), listens(node)
-            if own or grad is not None or (hooked and not node.extra.retained):
-                if hooked:
-                    grad = self.arrived(node, grad)
-                gradients = self.run_function if own else self._gradients
-                if node.__class__ is CopySlices:
-                    gradients = self._of_part
-                pairs = gradients(node, grad) if own or grad is not None else []
-                if hooked and node.extra.posthooks:
-                    pairs = self.left(node, pairs, grad)
-                for i, pair in pairs:
-                    target, nr = node.edges()[i]
-                    if target is not None:
-                        self._deliver(inbox, target, nr, pair)
-                if not keep_graph:
-                    node.release()
-                    self.released.add(id(node))
-                    self.kept.append(node)
+            if self.is_function(node) or grad is not None or calls_hooks(node):
+                grad = self._caught(node, grad, goals, found)
+                if node not in goals or task.leads_on(node):
+                    for i, pair in self._run_node(node, grad):
+                        target, nr = node.edges()[i]
+                        if _is_needed(target):
+                            self._deliver(inbox, target, nr, pair)
+                    if not task.keep_graph:
+                        node.release()
+                        self.released.add(id(node))
+                        self.kept.append(node)
             for leaf in ready.get(node, ()):
                 arrived = inbox.pop(leaf, None)
                 if arrived is None:
                     continue
                 arrived = self.at_leaf(leaf, arrived)
-                if wanted:
+                if leaf in goals:
                     found[leaf, 0] = self.cast(leaf.variable, arrived)
-                else:
+                elif task.accumulate:
                     self._accumulate(leaf, *arrived)
                     if leaf.variable._rg:
                         self.accumulated(leaf)
         return found
+
+    def _caught(self, node: Any, grad: Any, goals: dict, found: dict) -> Any:
+        """The gradient of a node as hooks of tensors leave it; it is noted where it is asked for."""
+        if listens(node):
+            grad = self.arrived(node, grad)
+        for nr in goals.get(node, ()):
+            pair = grad if node.n_out == 1 else grad[nr - 1] if grad else None
+            if pair is not None:
+                found[node, nr] = pair
+        return grad
+
+    def _run_node(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
+        if listens(node):
+            grad = self.begins(node, grad)
+        own, pairs = self.is_function(node), []
+        if own or grad is not None:
+            gradients = self.run_function if own else self._gradients
+            if node.__class__ is CopySlices:
+                gradients = self._of_part
+            pairs = gradients(node, grad)
+        return self.left(node, pairs, grad) if listens(node) else pairs
 
     def _accumulate(self, node: AccumulateGrad, grad: Any, name: str) -> None:
         leaf = node.variable
@@ -341,6 +365,9 @@ class Backward(Hooks):
 
     def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
         """Of a write to a view: the gradient of its part by its own node, put back into that part."""
+        needed, old_view = state.needed, node.fn.targets()[0]
+        if needed is not None and old_view is not None and node.edge_list[0][0] in needed:
+            needed.add(old_view)  # stands for the base
         w, p, g = [self.draft.fresh() for _ in range(3)]
         layout, copy = self.draft.constant(node.base_layout), self.draft.constant(Layout.raw_copy)
         whole = node.base_layout.raw_copy(
@@ -370,9 +397,7 @@ class Backward(Hooks):
         if outs is NotImplemented:
             return outs
         outs = list(outs)
-        taken = [
-            i for i, (target, _) in enumerate(edges) if target is not None and outs[i] is not None
-        ]
+        taken = [i for i, (t, _) in enumerate(edges) if _is_needed(t) and outs[i] is not None]
         if not taken:
             return []
         written = self._inlined_formula(
@@ -399,7 +424,7 @@ class Backward(Hooks):
         op, result = node.op, []
         for i, argument in enumerate(op.tensors):
             formula = op.formulas.get(argument)
-            if formula is None or getattr(node, f"e{i}") is None:
+            if formula is None or not _is_needed(getattr(node, f"e{i}")):
                 continue
             values, texts, ins = self._values(node, formula.wants, grad)
             out = formula.fn(*values)
@@ -503,7 +528,7 @@ class Backward(Hooks):
             space = formulas.raw_ops(np.float32(0))
             return space, self.draft.constant(space), ()
         if want == "needs":
-            needs: Any = [target is not None for target, _ in node.edges()]
+            needs: Any = [_is_needed(target) for target, _ in node.edges()]
             needs = needs if op.variadic else tuple(needs)
             return needs, repr(needs), ()
         if want in op.saved_tensors or want in op.saved_results:

@@ -29,6 +29,11 @@ def listens(node: Any) -> bool:
     )
 
 
+def calls_hooks(node: Any) -> bool:
+    """Whether hooks are called although no gradient came to a node."""
+    return node.extra is not None and engine.listened(node)
+
+
 def hooks_on(tensor: Any) -> Any:
     """All that hangs on a tensor, to be compared."""
     own = [[*(raw_attributes(tensor).get(name) or {}).items()] for name in HOOKS]
@@ -64,7 +69,7 @@ class Hooks(Functions):
         if name is None:  # there will be no plan, but the pass goes on
             self.refuse(f"{by} gives a tensor of unknown origin")
             return array, self._name(array, self.draft.fresh())
-        return array, self._name(array, self._alias(name))
+        return array, self._alias(name)
 
     def _called(self, node: Any, given: list, run: Callable[[list], list]) -> list:
         """The pairs that hooks, called by ``run(arrays)``, make of pairs (or None)."""
@@ -83,7 +88,7 @@ class Hooks(Functions):
         ]
 
     def arrived(self, node: Any, grad: Any) -> Any:
-        """The gradients of a node's outputs as its hooks leave them; those that are retained are kept."""
+        """The gradients of a node's outputs as hooks of tensors leave them."""
         extra = node.extra
         pairs = [grad] if node.n_out == 1 else list(grad or [None] * node.n_out)
         numbers = [0] if node.n_out == 1 else range(1, node.n_out + 1)
@@ -95,6 +100,18 @@ class Hooks(Functions):
                     pairs[position : position + 1],
                     lambda a, hooks=hooks: [engine.run_tensor_hooks(hooks, a[0], RAW)],
                 )
+        return self._joined(node, pairs)
+
+    @staticmethod
+    def _joined(node: Any, pairs: list) -> Any:
+        if node.n_out == 1:
+            return pairs[0]
+        return None if all([p is None for p in pairs]) else pairs
+
+    def begins(self, node: Any, grad: Any) -> Any:
+        """The same as hooks of the node leave them; those that are retained are kept."""
+        extra = node.extra
+        pairs = [grad] if node.n_out == 1 else list(grad or [None] * node.n_out)
         if extra.prehooks:
             pairs = self._called(
                 node, pairs, lambda arrays: engine.run_prehooks(extra.prehooks, arrays, RAW)
@@ -103,12 +120,12 @@ class Hooks(Functions):
             keeper, pair = ref(), pairs[max(nr - 1, 0)]
             if keeper is not None and pair is not None:
                 self._keep(keeper, *pair)
-        if node.n_out == 1:
-            return pairs[0]
-        return None if all([p is None for p in pairs]) else pairs
+        return self._joined(node, pairs)
 
     def left(self, node: Any, found: list, grad: Any) -> list:
         """The gradients that go on from a node, ``(position, pair)``, as its hooks leave them."""
+        if not node.extra.posthooks:
+            return found
         outs: list = [None] * len(node.edges())
         for i, pair in found:
             outs[i] = pair
@@ -173,7 +190,7 @@ class Hooks(Functions):
         known = None if self.off else self.tensor(value)
         if known is None:
             return self._pair_of(value._array, "a saved-tensor hook")
-        return value._array, self._name(value._array, self._alias(known))
+        return value._array, known
 
     def unpacked_arrays(self, node: Any, slot: str) -> Any:
         """The same of arrays that a node keeps; see `saved.unpack_array`."""

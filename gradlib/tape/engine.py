@@ -87,6 +87,10 @@ class GraphTask:
                         stack.append(target)
         return node in self.needed
 
+    def leads_on(self, node: Node) -> bool:
+        """Whether another wanted edge lies beyond `node`."""
+        return self.needed is not None and any([t in self.needed for t in node.targets()])
+
     def finish(self) -> None:
         """The pass is over: call what is to be called then."""
         outer, state.current_task = state.current_task, self
@@ -279,7 +283,7 @@ def run(
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
-            if grad is None and not node.runs_undefined and not _listened(node):
+            if grad is None and not node.runs_undefined and not listened(node):
                 pass  # no gradient came this way
             elif plain and node.extra is None and node not in partial:
                 if traced:
@@ -310,7 +314,7 @@ def run(
         raise
 
 
-def _listened(node: Node) -> bool:
+def listened(node: Node) -> bool:
     """Whether hooks wait for the gradient of `node`: they are called although there is none."""
     extra = node.extra
     return extra is not None and bool(extra.tensor_hooks or extra.prehooks or extra.posthooks)
@@ -396,7 +400,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
         if places:
             _capture(task, places, grads[position])
             captured = True
-    if captured and not task.accumulate and not leads_on(task, node):
+    if captured and not task.accumulate and not task.leads_on(node):
         return grads, True
     if extra is not None:
         if extra.prehooks:
@@ -407,11 +411,6 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
             if keeper is not None and grads[position] is not None:
                 keep_gradient(keeper, wrap(grads[position], task.traced), task.create_graph)
     return grads, False
-
-
-def leads_on(task: GraphTask, node: Node) -> bool:
-    """Whether another wanted edge lies beyond `node`."""
-    return task.needed is not None and any(target in task.needed for target in node.targets())
 
 
 def step_leaf(task: GraphTask, node: Any, grads: list) -> None:

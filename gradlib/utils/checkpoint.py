@@ -21,7 +21,7 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..op.vmap import is_logical
-from ..tape.modes import FORWARD_AD, Flag, shared, state
+from ..tape.modes import FORWARD_AD, Flag, made_of_numbers, shared, state
 from ..tape.saved import modified
 from ..tape.storage import version_of
 from ..tape.tensor import Tensor
@@ -358,7 +358,7 @@ class _Frame:
         self.others = [None if isinstance(a, Tensor) else a for a in flat]
         self.places = [i for i, a in enumerate(flat) if isinstance(a, Tensor)]
         with Flag(FORWARD_AD, False):  # the tensors have their tangents with them
-            anchor = Tensor._make(np.empty(0, np.float32), True)  # of no vmap
+            anchor = made_of_numbers(Tensor._make(np.empty(0, np.float32), True))  # of no vmap
             kept = _KeepInputs.apply(anchor, *(flat[i] for i in self.places))
         self.inputs = kept.grad_fn
 
