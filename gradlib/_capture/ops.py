@@ -329,7 +329,9 @@ class Ops(Writer):
                 again=here,
             )
         else:
-            out, run = self.draft.fresh(), self.draft.constant(op.forward)
+            # not the kernel of an `InPlace`, which writes: lines that only compute may be moved
+            run = self.draft.constant(getattr(op, "op", op).forward)
+            out = self.draft.fresh()
             call = f"{run}({', '.join([self.draft.constant(xp), *names, *texts])})"
             self.emit(f"{out} = {call}{'[0]' if op.hidden else ''}", (out,), ins, f"{op.public}_")
             self.emit(
