@@ -119,7 +119,9 @@ class Backward(Hooks):
         self._look_at_hooks(order, leaves)
         if traced:
             if any([n.extra is not None and n.extra.retained for n in order]):
-                raise Unwritable("a gradient is retained that has a graph, is a batch or has a tangent")
+                raise Unwritable(
+                    "a gradient is retained that has a graph, is a batch or has a tangent"
+                )
             for grad in grads:
                 if grad is not None and grad._array.__class__ is np.ndarray:
                     self._first(grad)
@@ -140,14 +142,18 @@ class Backward(Hooks):
         return task, order, ready, inbox
 
     def _look_at_hooks(self, order: list, leaves: list) -> None:
-        """Unwritable where hooks hang on what was there before the step; nodes of that kind are noted."""
+        """Unwritable for what was there before the step, other than leaves.
+
+        A graph from before may be changed, hooks included, and may lead to leaves that nothing else tells of.
+        """
         for node in order:
             if node.seq < self.first_seq:
-                if node.extra is not None:
-                    raise Unwritable(f"{node.name()}, from before the step, has hooks or metadata")
-                self.nodes_before[id(node)] = node
-            elif listens(node) and any(
-                [r() is not None and id(r()) in self.reached.tensors for r in node.extra.retained.values()]
+                raise Unwritable(f"{node.name()} is of a graph from before the step")
+            if listens(node) and any(
+                [
+                    r() is not None and id(r()) in self.reached.tensors
+                    for r in node.extra.retained.values()
+                ]
             ):
                 raise Unwritable("the gradient of a tensor that outlives the step is retained")
         if any([leaf.extra is not None for leaf in leaves]):

@@ -44,7 +44,12 @@ class Ops(Writer):
     # -- ops ---------------------------------------------------------------------------------------------------------
 
     def _unusual(self, op: Any, args: tuple, attrs: tuple, writes: bool = False) -> str | None:
-        if state.bits & ~_KNOWN or op.flips or shared.subclasses is not None or state.saved_observer:
+        if (
+            state.bits & ~_KNOWN
+            or op.flips
+            or shared.subclasses is not None
+            or state.saved_observer
+        ):
             return "a mode is on that plans do not know (autocast, inference mode, ...)"
         if not writes and _takes_by_value(op, args, attrs):  # a write has the shape of its tensor
             return "the shape of its result depends on values"

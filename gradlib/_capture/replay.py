@@ -63,7 +63,6 @@ class Plan:
         self.ends: list[Any] = [
             leaf_edge(leaf)[0] for leaf in leaves
         ]  # theirs as long as they live
-        self.ends += recorder.nodes_before.values()
         # results of all replays share their node, as long as nobody puts something on it
         self.ends += [how[1] for kind, how in makers if kind == "fresh" and how[1] is not None]
 

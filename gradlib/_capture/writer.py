@@ -64,7 +64,6 @@ class Writer:
         self.released: set[int] = set()  # nodes whose graph backward has used up
         self.leaves: dict[int, Any] = {}
         self.first_seq = peek_seq()  # nodes with smaller numbers are from before the step
-        self.nodes_before: dict[int, Any] = {}  # those of them that a pass went through
         self.sums: set[str] = set()  # variables of sums on their way to one node
         self._boxes: list[tuple[str, list]] = []  # lists that the kernel of the current op fills
         self._returned_names: set[str] = set()

@@ -176,23 +176,25 @@ def test_a_hook_that_raises():
     assert found[:8] == found[8:] and "as asked" in found[5][1][0][1]
 
 
-def test_hooks_on_a_graph_from_before_the_step():
+def test_graphs_from_before_the_step_run_as_they_are():
+    """They may get hooks, and lead to leaves that nothing else tells of."""
     found = []
     for wrap in (plainly, torch.capture):
         w = torch.ones(3, requires_grad=True)
         h = w.exp()
 
-        def step(x, w=w, h=h):
-            w.grad = None
+        def step(x, h=h):
             (h * x).sum().backward(retain_graph=True)
-            return w.grad * 1
 
         run = wrap(step)
         for k in range(8):
+            w.grad = None
             if k == 5:
                 h.register_hook(lambda g: g * 5)
-            found.append(facts(run(torch.arange(3.0) + k)))
+            run(torch.arange(3.0) + k)
+            found.append(facts(w.grad))
     assert found[:8] == found[8:]
+    assert "from before" in torch.explain(run)[0].why
 
 
 @pytest.mark.parametrize(
@@ -288,3 +290,20 @@ def test_writes_to_tangents_and_batches_that_outlive_the_step():
         return step, model
 
     assert_same(make)
+
+
+def test_the_same_numbers_for_all_entries():
+    def make(drawn):
+        model = transforms.model()
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            plain_loss(model, x, y).backward()
+            opt.step()
+            return torch.vmap(drawn, randomness="same")(x)
+
+        return step, model
+
+    assert_same(lambda: make(lambda v: v.sum() + torch.rand(2)))
+    step = assert_same(lambda: make(lambda v: v + torch.rand_like(v)), replays=0)
+    assert "the same random numbers" in torch.explain(step)[0].why
