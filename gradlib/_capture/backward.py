@@ -19,7 +19,7 @@ from ..tape.saved import DIRECT, PACKED, RELEASED
 from ..tape.storage import version_of
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
-from .hooks import Hooks, calls_hooks, listens, packed
+from .hooks import Hooks, Unwritable, calls_hooks, listens, packed
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
@@ -51,10 +51,6 @@ class _OfSeveral(NamedTuple):
 def _is_needed(target: Any) -> bool:
     """Whether the gradient of a node leads to one that is asked for."""
     return target is not None and (state.needed is None or target in state.needed)
-
-
-class Unwritable(Exception):
-    """A node whose gradient cannot be written down; the text says why."""
 
 
 class Backward(Hooks):
@@ -116,7 +112,7 @@ class Backward(Hooks):
         variables: list[Any] = [leaf.variable for leaf in leaves]
         if wanted and any([wanted(v) is not v._array.dtype for v in variables]):
             raise Unwritable("a tensor has a grad_dtype")
-        self._look_at_hooks(order, leaves)
+        self.look_at_hooks(order, leaves)
         if traced:
             if any([n.extra is not None and n.extra.retained for n in order]):
                 raise Unwritable(
@@ -140,24 +136,6 @@ class Backward(Hooks):
                 continue
             self._deliver(inbox, node, nr, (grad._array, self._first(grad)))
         return task, order, ready, inbox
-
-    def _look_at_hooks(self, order: list, leaves: list) -> None:
-        """Unwritable for what was there before the step, other than leaves.
-
-        A graph from before may be changed, hooks included, and may lead to leaves that nothing else tells of.
-        """
-        for node in order:
-            if node.seq < self.first_seq:
-                raise Unwritable(f"{node.name()} is of a graph from before the step")
-            if listens(node) and any(
-                [
-                    r() is not None and id(r()) in self.reached.tensors
-                    for r in node.extra.retained.values()
-                ]
-            ):
-                raise Unwritable("the gradient of a tensor that outlives the step is retained")
-        if any([leaf.extra is not None for leaf in leaves]):
-            raise Unwritable("a node of a parameter has hooks")
 
     def _first(self, grad: Any) -> str:
         """The variable of a gradient that a pass begins with."""
@@ -566,7 +544,7 @@ class Backward(Hooks):
             found = self.expr(value)
             if found is None:
                 self.refuse(f"{node.name()} keeps a setting of unknown origin")
-                found = self.draft.constant(value), ()
+                return value, self.draft.constant(value), ()
             return value, *found
         value = getattr(node, f"n_{want.removesuffix('_shape')}")
         return value, self.draft.constant(value), ()

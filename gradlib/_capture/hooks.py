@@ -44,8 +44,30 @@ def hooks_on(tensor: Any) -> Any:
     return own, [[*h.items()] for h in hooks], [*extra.retained]
 
 
+class Unwritable(Exception):
+    """A node whose gradient cannot be written down; the text says why."""
+
+
 class Hooks(Functions):
     """Calls hooks, and unpacks what saved-tensor hooks have packed."""
+
+    def look_at_hooks(self, order: list, leaves: list) -> None:
+        """Unwritable for what was there before the step, other than leaves.
+
+        A graph from before may be changed, hooks included, and may lead to leaves that nothing else tells of.
+        """
+        for node in order:
+            if node.seq < self.first_seq:
+                raise Unwritable(f"{node.name()} is of a graph from before the step")
+            if listens(node) and any(
+                [
+                    r() is not None and id(r()) in self.reached.tensors
+                    for r in node.extra.retained.values()
+                ]
+            ):
+                raise Unwritable("the gradient of a tensor that outlives the step is retained")
+        if any([leaf.extra is not None for leaf in leaves]):
+            raise Unwritable("a node of a parameter has hooks")
 
     def _blamed(self, node: Any, run: Callable[[], Any]) -> Any:
         """``run()`` with recorded ops; an exception tells of the node, as in the engine."""
@@ -148,7 +170,8 @@ class Hooks(Functions):
                 keep_gradient(tensor, Tensor._make(array), False)
             return
         keep_gradient(tensor, Tensor._make(array), False)
-        kept, new = tensor._grad, self.draft.fresh()
+        kept: Any = tensor._grad
+        new = self.draft.fresh()
         text = f"{new} = {self.draft.constant(copied)}(asarray({name}))"
         self.emit(text, (new,), (name,), "a gradient that is retained")
         self._name(kept._array, new)
@@ -159,7 +182,7 @@ class Hooks(Functions):
         """The complete gradient of a leaf, in its dtype, as its hooks leave it."""
         hooks = node.variable._backward_hooks
         if hooks:
-            run = lambda arrays: [engine.run_tensor_hooks(hooks, arrays[0], RAW)]  # noqa: E731
+            run = lambda arrays: [engine.run_tensor_hooks(hooks, arrays[0], RAW)]
             (pair,) = self._called(node, [self.cast(node.variable, pair)], run)
         return pair
 

@@ -58,9 +58,8 @@ class Ops(Writer):
     def execute(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: tuple | None) -> Any:
         """The result of an op on prepared arguments; see `interpret.execute`."""
         if self.off or self.depth:
-            return interpret.record(
-                op, args, attrs, *(compute or interpret.compute_raw)(op, args, attrs)
-            )
+            raw, hidden = (compute or interpret.compute_raw)(op, args, attrs)
+            return interpret.record(op, args, attrs, raw, hidden)
         self.watch.stop()
         self.spans += 1
         try:

@@ -2,8 +2,8 @@
 
 It is asked for the result of each op where that comes down to one kernel on arrays, below batches (`vmap`), tangents
 and casts, which are made of such ops. The engine, optimizers, and the few functions that work on raw arrays outside of
-ops tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that was
-there before; an array of another origin, a value that Python reads, or anything that no line can say ends the
+ops tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that
+was there before; an array of another origin, a value that Python reads, or anything that no line can say ends the
 recording: the step is then run as it is, always.
 """
 
@@ -148,13 +148,6 @@ class Recorder(Ops, Backward, Reads):
             self._name(result, out)
             self.drawn.add(out)
         return result
-
-    def _name_of_any(self, array: Any) -> str | None:
-        """The variable of an array used outside of ops, perhaps of a tensor from before or made of numbers."""
-        name = self.name_of(array)
-        if name is None and (owner := self._detached_from(array)) is not None:
-            name = self.root(owner)
-        return self._made_of_numbers(array) if name is None else name
 
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""

@@ -287,6 +287,13 @@ class Writer:
         )
         return self._name(array, name)
 
+    def _name_of_any(self, array: Any) -> str | None:
+        """The variable of an array used outside of ops, perhaps of a tensor from before or made of numbers."""
+        name = self.name_of(array)
+        if name is None and (owner := self._detached_from(array)) is not None:
+            name = self.root(owner)
+        return self._made_of_numbers(array) if name is None else name
+
     def expr(self, value: Any) -> tuple[str, tuple[str, ...]] | None:
         """The text of an attribute, and the variables in it; None if it cannot be written."""
         if isinstance(value, ndarray):
