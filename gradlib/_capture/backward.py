@@ -535,7 +535,9 @@ class Backward(Hooks):
             name, value = self.hidden[id(node), want], getattr(node, f"h_{want}")
             if packed(value):
                 value = self.unpacked_arrays(node, f"h_{want}")
-                name = self.names[id(value)]
+                name = self.names.get(id(value), name)
+                if value.__class__ is tuple:
+                    self.refuse(f"{node.name()} keeps several arrays that hooks have packed")
             return value, name, (name,)
         if want in op.attrs:
             value = getattr(node, f"a_{want}")

@@ -253,6 +253,7 @@ class Ops(Writer):
             return None
         if op.ufunc and not isinstance(args[0], Tensor):  # an operator with a number on the left
             return raw.strides
+        args = (list(args),) if op.variadic else args
         with self.quiet(), modes.Flag(NO_GRAD, True):
             return op.call(*args, *attrs)._array.strides
 
