@@ -15,6 +15,7 @@ from typing import Any
 
 from numpy import ndarray as _ndarray
 
+from ..amp._casts import local as of_autocast
 from ..cuda.capturing import capture as capture_on_cuda
 from ..cuda.inspection import Finding
 from ..devices.numpy import chains
@@ -213,7 +214,7 @@ class Captured:
         if kwargs or not all([v.__class__ is Tensor or v.__class__ in _SIMPLE for v in args]):
             values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
-        key += [overlays._off, switches.deterministic]
+        key += [overlays._off, switches.deterministic, of_autocast.dtypes["cpu"]]
         others, arrays = [], set()
         if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))

@@ -307,3 +307,18 @@ def test_the_same_numbers_for_all_entries():
     assert_same(lambda: make(lambda v: v.sum() + torch.rand(2)))
     step = assert_same(lambda: make(lambda v: v + torch.rand_like(v)), replays=0)
     assert "the same random numbers" in torch.explain(step)[0].why
+
+
+def test_the_dtype_of_autocast_is_another_one():
+    def step(x):
+        with torch.autocast("cpu"):
+            return x @ x
+
+    run, before = torch.capture(step), torch.get_autocast_dtype("cpu")
+    try:
+        for k in range(10):
+            torch.set_autocast_dtype("cpu", torch.float16 if k > 4 else torch.bfloat16)
+            assert run(torch.ones(2, 2)).dtype is torch.get_autocast_dtype("cpu")
+    finally:
+        torch.set_autocast_dtype("cpu", before)
+    assert run.replays == 2
