@@ -17,11 +17,15 @@ from .tape.generator import (
     Generator,
     check_seed,
     default_generator,
+    packed_state,
     register_device,
     seed_devices,
     seeding,
     thread_safe_generator,
+    unpack_state,
 )
+from .tape.modes import is_captured, unrecorded
+from .tape.tensor import Tensor
 
 __all__ = [
     "default_generator",
@@ -102,6 +106,8 @@ def get_rng_state() -> Any:
         >>> gradlib.equal(gradlib.rand(2), a)
         True
     """
+    if is_captured():
+        return Tensor._make(unrecorded(packed_state))
     return default_generator.get_state()
 
 
@@ -111,7 +117,10 @@ def set_rng_state(new_state: Any) -> None:
     Args:
         new_state: uint8 Tensor from `get_rng_state`.
     """
-    default_generator.set_state(new_state)
+    if is_captured() and isinstance(new_state, Tensor):
+        unrecorded(unpack_state, new_state._array)
+    else:
+        default_generator.set_state(new_state)
 
 
 @contextlib.contextmanager

@@ -11,22 +11,20 @@ from ..op import formulas, overlays, spreading
 from ..op.inplace import CopySlices
 from ..op.signature import parameters
 from ..tape import modes, views
-from ..tape.attributes import raw_attributes
 from ..tape.dtypes import HALVES
 from ..tape.engine import GraphTask, schedule
-from ..tape.modes import NO_GRAD, shared, state
+from ..tape.modes import FORWARD_AD, NO_GRAD, VMAP, shared, state
 from ..tape.node import AccumulateGrad
-from ..tape.saved import DIRECT, RELEASED
+from ..tape.saved import DIRECT, PACKED, RELEASED
 from ..tape.storage import version_of
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
-from .functions import Functions
 from .graph import Unwritable
+from .hooks import Hooks, calls_hooks, listens, packed
 from .inline import calls, holds_arrays
 from .memory import OUT, made
 from .plan import accumulate_into
 
-_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _Pair = tuple[Any, str]  # a raw gradient and its variable
 
 
@@ -51,19 +49,19 @@ class _OfSeveral(NamedTuple):
         return self.formula(F, list(given[: self.count]), *given[self.count :])
 
 
-def _has_hooks(node: Any) -> bool:
-    """Whether something is called when the gradient of a leaf arrives."""
-    return node.extra is not None or any([raw_attributes(node.variable).get(h) for h in _HOOKS])
+def _is_needed(target: Any) -> bool:
+    """Whether the gradient of a node leads to one that is asked for."""
+    return target is not None and (state.needed is None or target in state.needed)
 
 
-class Backward(Functions):
+class Backward(Hooks):
     """Runs passes of the engine by itself."""
 
     def backward(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> list | None:
         """Run the pass and write it down, and give the gradients at `inputs`; None if the engine has to run it.
 
-        It has to where this cannot be done: nothing more is recorded then. And where the gradients have a graph: it
-        computes them by ops, which are recorded as all others.
+        It has to where this cannot be done: nothing more is recorded then. And where the gradients have a graph, are a
+        batch or have tangents: it computes them by ops, which are recorded as all others.
         """
         if self.off or self.depth or not self.is_alone():
             self.step_aside()
@@ -74,51 +72,59 @@ class Backward(Functions):
             self.refuse(f"backward: {exc}")
             self.step_aside()
             return None
-        if create_graph:
+        if plan is None:
             return None
         with self.quiet():
             bits = state.bits
             modes.set_bits(bits | NO_GRAD)
             state.depth += 1
+            outer = state.current_task, state.needed
             try:
-                order, ready, inbox, wanted = plan
-                found = self._run(order, ready, inbox, keep_graph, wanted)
+                task, order, ready, inbox = plan
+                state.current_task, state.needed = task, task.needed
+                found = self._run(task, order, ready, inbox)
             except Unwritable as exc:
                 raise RuntimeError(f"capture: {exc}") from None
             finally:
                 state.depth -= 1
                 modes.set_bits(bits)
-        return [self._captured(found.get(key)) for key in inputs or ()]
+                state.current_task, state.needed = outer
+            if task.callbacks is not None:
+                self.refuse("a callback is queued for the end of the pass")
+                task.finish()
+        given: dict[str, Any] = {}  # what is asked for twice is one tensor
+        return [self._captured(found.get(key), given) for key in inputs or ()]
 
-    def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple:
-        """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for."""
-        if accumulate and (create_graph or inputs):
+    def _planned(self, roots, grads, keep_graph, create_graph, inputs, accumulate) -> tuple | None:
+        """The order of the nodes, the leaves after each, what arrives first, and the leaves that are asked for.
+
+        None if all that the pass computes is computed by ops.
+        """
+        traced = create_graph or state.bits & (FORWARD_AD | VMAP)
+        if accumulate and (traced or inputs):
             raise Unwritable("backward with create_graph or inputs is not captured")
-        if state.depth:
-            raise Unwritable("it is called inside another backward")
-        if any([g is not None and g._array.__class__ is not np.ndarray for g in grads]):
-            raise Unwritable("a gradient that it is called with is a batch, or none of the CPU's")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):
             task.wanted.setdefault(key, []).append(k)
-        order, ready, partial = schedule(task.roots, task)
+        order, ready, _ = schedule(task.roots, task)
         leaves = [leaf for found in ready.values() for leaf in found]
         wanted = shared.gradient_dtype
         variables: list[Any] = [leaf.variable for leaf in leaves]
         if wanted and any([wanted(v) is not v._array.dtype for v in variables]):
             raise Unwritable("a tensor has a grad_dtype")
-        if create_graph:  # nothing but ops: no hook may run, no gradient be kept
-            if any([n.extra is not None or n.op is None for n in order if n not in leaves]):
-                raise Unwritable("a node has hooks, or is a custom Function")
-            if any([_has_hooks(leaf) for leaf in leaves]):
-                raise Unwritable("a parameter has hooks")
+        self.look_at_hooks(order, leaves)
+        if traced:
+            if any([n.extra is not None and n.extra.retained for n in order]):
+                raise Unwritable(
+                    "a gradient is retained that has a graph, is a batch or has a tangent"
+                )
             for grad in grads:
-                if grad is not None:
+                if grad is not None and grad._array.__class__ is np.ndarray:
                     self._first(grad)
-            return order, ready, {}, set()
-        if any([node.__class__ is not AccumulateGrad for node in partial]):
-            raise Unwritable("gradients are asked for that are not those of all leaves")
+            return None
+        if any([g is not None and g._array.__class__ is not np.ndarray for g in grads]):
+            raise Unwritable("a gradient that it is called with is none of the CPU's")
         if any([root.__class__ is AccumulateGrad for root in task.roots]):
             raise Unwritable("it is called on a leaf")
         for node in order:
@@ -130,7 +136,7 @@ class Backward(Functions):
             if grad is None:
                 continue
             self._deliver(inbox, node, nr, (grad._array, self._first(grad)))
-        return order, ready, inbox, {node for node, _ in task.wanted}
+        return task, order, ready, inbox
 
     def _first(self, grad: Any) -> str:
         """The variable of a gradient that a pass begins with."""
@@ -143,39 +149,42 @@ class Backward(Functions):
             raise Unwritable("the gradient given is of unknown origin")
         return name
 
-    def _captured(self, pair: _Pair | None) -> Any:
+    def _captured(self, pair: _Pair | None, given: dict[str, Any]) -> Any:
         """A gradient that is asked for, as the engine gives it."""
         if pair is None:
             return None
-        found = Tensor._make(pair[0])
-        if 0 in pair[0].strides and pair[0].size > 1:
-            found = found.contiguous()
+        found = given.get(pair[1])
+        if found is None:
+            found = Tensor._make(pair[0])
+            if 0 in pair[0].strides and pair[0].size > 1:
+                found = found.contiguous()
+            given[pair[1]] = found
         return found
 
     def check_node(self, node: Any) -> None:
         if self.is_function(node):
             return
-        if node.__class__ is CopySlices and node.extra is None:
+        if node.__class__ is CopySlices:
             node = node.fn
         op = node.op
         if op is None or node.__class__ is not op.node_class:
             raise Unwritable(
                 f"{node.name()} is no ordinary op (a write to a view by a custom Function, say)"
             )
-        if node.extra is not None:
-            raise Unwritable(f"{node.name()} has hooks, a retained gradient or metadata")
         if not op.differentiable or (op.variadic and "tensors" in op.saved_tensors):
             raise Unwritable(f"{node.name()} is computed in a way that plans do not know")
         for name in op.saved_tensors:
             version = getattr(node, f"v_{name}")
             value = getattr(node, f"s_{name}")
-            if version == DIRECT:
+            if version in (DIRECT, PACKED):
                 continue
             if version < 0 or version_of(value) != version:
                 raise Unwritable(f"what {node.name()} saved was changed, freed or packed")
             if self.tensor(value) is None:
                 raise Unwritable(f"{node.name()} saved a tensor of unknown origin")
         for name in op.saved_results:
+            if getattr(node, f"v_{name}") == PACKED:
+                continue
             kept = getattr(node, f"k_{name}")
             storage = kept[0] if type(kept) is tuple else kept
             value = getattr(node, f"s_{name}")
@@ -189,13 +198,13 @@ class Backward(Functions):
         self._boxes = []
         for name in op.saved_attrs:
             value = getattr(node, f"a_{name}")
+            if packed(value):
+                continue
             if value is RELEASED or self.expr(value) is None or self._boxes:
                 raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
 
     def _check_leaf(self, node: Any, accumulate: bool) -> None:
         leaf = node.variable
-        if _has_hooks(node):
-            raise Unwritable("a parameter has hooks")
         if accumulate and id(leaf) not in self.reached.tensors:
             if any([t is leaf for t in self.arguments]):
                 raise Unwritable("an argument requires grad")
@@ -224,42 +233,60 @@ class Backward(Functions):
             self.sums.add(name)
         return total, self._name(total, name)
 
-    def _run(self, order: list, ready: dict, inbox: dict, keep_graph: bool, wanted: set) -> dict:
-        """Run the nodes; returns what arrived at the leaves in `wanted`, which are not accumulated then."""
+    def _run(self, task: GraphTask, order: list, ready: dict, inbox: dict) -> dict:
+        """Run the nodes; returns what arrived at the edges that are asked for."""
         found: dict[Any, _Pair] = {}
+        goals: dict[Any, list[int]] = {}
+        for node, nr in task.wanted:
+            goals.setdefault(node, []).append(nr)
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
             self.spans += 1
-            own = self.is_function(node)
-            if own or grad is not None:
-                gradients = self.run_function if own else self._gradients
-                if node.__class__ is CopySlices:
-                    gradients = self._of_part
-                for i, pair in gradients(node, grad):
-                    target, nr = node.edges()[i]
-                    self._deliver(inbox, target, nr, pair)
-                if not keep_graph:
-                    node.release()
-                    self.released.add(id(node))
-                    self.kept.append(node)
+            if self.is_function(node) or grad is not None or calls_hooks(node):
+                grad = self._caught(node, grad, goals, found)
+                if node not in goals or task.leads_on(node):
+                    for i, pair in self._run_node(node, grad):
+                        target, nr = node.edges()[i]
+                        if _is_needed(target):
+                            self._deliver(inbox, target, nr, pair)
+                    if not task.keep_graph:
+                        node.release()
+                        self.released.add(id(node))
+                        self.kept.append(node)
             for leaf in ready.get(node, ()):
                 arrived = inbox.pop(leaf, None)
-                if arrived is not None and wanted:
-                    found[leaf, 0] = self._cast(leaf.variable, arrived)
-                elif arrived is not None:
+                if arrived is None:
+                    continue
+                arrived = self.at_leaf(leaf, arrived)
+                if leaf in goals:
+                    found[leaf, 0] = self.cast(leaf.variable, arrived)
+                elif task.accumulate:
                     self._accumulate(leaf, *arrived)
+                    if leaf.variable._rg:
+                        self.accumulated(leaf)
         return found
 
-    def _cast(self, leaf: Any, pair: _Pair) -> _Pair:
-        """A gradient in the dtype of its leaf."""
-        array, want = pair[0], leaf._array.dtype
-        if array.dtype is want:
-            return pair
-        name, cast = self.draft.fresh(), array.astype(want)
-        text = f"{name} = {pair[1]}.astype({self.draft.constant(want)})"
-        self.emit(text, (name,), (pair[1],), "a gradient that is asked for")
-        return cast, self._name(cast, name)
+    def _caught(self, node: Any, grad: Any, goals: dict, found: dict) -> Any:
+        """The gradient of a node as hooks of tensors leave it; it is noted where it is asked for."""
+        if listens(node):
+            grad = self.arrived(node, grad)
+        for nr in goals.get(node, ()):
+            pair = grad if node.n_out == 1 else grad[nr - 1] if grad else None
+            if pair is not None:
+                found[node, nr] = pair
+        return grad
+
+    def _run_node(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
+        if listens(node):
+            grad = self.begins(node, grad)
+        own, pairs = self.is_function(node), []
+        if own or grad is not None:
+            gradients = self.run_function if own else self._gradients
+            if node.__class__ is CopySlices:
+                gradients = self._of_part
+            pairs = gradients(node, grad)
+        return self.left(node, pairs, grad) if listens(node) else pairs
 
     def _accumulate(self, node: AccumulateGrad, grad: Any, name: str) -> None:
         leaf = node.variable
@@ -317,11 +344,15 @@ class Backward(Functions):
         for k in range(before, len(self.draft.lines)):
             what = f"backward of {op.public}"
             line = self.draft.lines[k]
-            self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
+            if not line.what:  # the others are ops of hooks
+                self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
         return found
 
     def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
         """Of a write to a view: the gradient of its part by its own node, put back into that part."""
+        needed, old_view = state.needed, node.fn.targets()[0]
+        if needed is not None and old_view is not None and node.edge_list[0][0] in needed:
+            needed.add(old_view)  # stands for the base
         w, p, g = [self.draft.fresh() for _ in range(3)]
         layout, copy = self.draft.constant(node.base_layout), self.draft.constant(Layout.raw_copy)
         whole = node.base_layout.raw_copy(
@@ -351,9 +382,7 @@ class Backward(Functions):
         if outs is NotImplemented:
             return outs
         outs = list(outs)
-        taken = [
-            i for i, (target, _) in enumerate(edges) if target is not None and outs[i] is not None
-        ]
+        taken = [i for i, (t, _) in enumerate(edges) if _is_needed(t) and outs[i] is not None]
         if not taken:
             return []
         written = self._inlined_formula(
@@ -380,7 +409,7 @@ class Backward(Functions):
         op, result = node.op, []
         for i, argument in enumerate(op.tensors):
             formula = op.formulas.get(argument)
-            if formula is None or getattr(node, f"e{i}") is None:
+            if formula is None or not _is_needed(getattr(node, f"e{i}")):
                 continue
             values, texts, ins = self._values(node, formula.wants, grad)
             out = formula.fn(*values)
@@ -484,29 +513,41 @@ class Backward(Functions):
             space = formulas.raw_ops(np.float32(0))
             return space, self.draft.constant(space), ()
         if want == "needs":
-            needs: Any = [target is not None for target, _ in node.edges()]
+            needs: Any = [_is_needed(target) for target, _ in node.edges()]
             needs = needs if op.variadic else tuple(needs)
             return needs, repr(needs), ()
         if want in op.saved_tensors or want in op.saved_results:
-            value = getattr(node, f"s_{want}")
-            if want in op.saved_tensors and getattr(node, f"v_{want}") == DIRECT:
+            value, version = getattr(node, f"s_{want}"), getattr(node, f"v_{want}")
+            if want in op.saved_tensors and version == DIRECT:
                 return value, self.draft.constant(value), ()
+            if version == PACKED:
+                array, name = self.unpacked(node, want)
+                return array, name, (name,)
             if want in op.saved_tensors:
                 name = self.tensor(value)
                 value = value._array
             else:
                 name = self.name_of(value)
-            if name is None:
-                raise Unwritable(f"{node.name()} saved a tensor of unknown origin")
+            if name is None:  # there will be no plan, but the pass goes on
+                self.refuse(f"{node.name()} saved a tensor of unknown origin")
+                name = self.draft.fresh()
             return value, name, (name,)
         if want in op.hidden:
-            name = self.hidden[id(node), want]
-            return getattr(node, f"h_{want}"), name, (name,)
+            name, value = self.hidden[id(node), want], getattr(node, f"h_{want}")
+            if packed(value):
+                value = self.unpacked_arrays(node, f"h_{want}")
+                name = self.names.get(id(value), name)
+                if value.__class__ is tuple:
+                    self.refuse(f"{node.name()} keeps several arrays that hooks have packed")
+            return value, name, (name,)
         if want in op.attrs:
             value = getattr(node, f"a_{want}")
+            if packed(value):
+                value = self.unpacked_arrays(node, f"a_{want}")
             found = self.expr(value)
             if found is None:
-                raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
+                self.refuse(f"{node.name()} keeps a setting of unknown origin")
+                return value, self.draft.constant(value), ()
             return value, *found
         value = getattr(node, f"n_{want.removesuffix('_shape')}")
         return value, self.draft.constant(value), ()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.function import BackwardCFunction
 from ..tape import errors, modes
 from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.tensor import Tensor
@@ -24,22 +23,17 @@ class Functions(Writer):
 
         def __enter__(self) -> None:
             recorder = self.recorder
-            self.before = state.bits, state.capture, state.interposers, state.recorder
+            self.before = state.bits, state.capture, state.recorder
             self.depth, recorder.depth = recorder.depth, 0
-            state.capture, state.interposers, state.recorder = recorder, (recorder,), recorder
+            state.capture, state.recorder = recorder, recorder
             modes.set_bits(state.bits | OBSERVE | PROFILE)
             recorder.watch.start()
 
         def __exit__(self, *exc: object) -> None:
             self.recorder.watch.stop()
             self.recorder.depth = self.depth
-            bits, state.capture, state.interposers, state.recorder = self.before
+            bits, state.capture, state.recorder = self.before
             modes.set_bits(bits)
-
-    @staticmethod
-    def is_function(node: Any) -> bool:
-        """Whether a node is that of a custom Function, on which nothing hangs."""
-        return isinstance(node, BackwardCFunction) and node.extra is None
 
     def run_function(self, node: Any, grad: Any) -> list[tuple[int, tuple[Any, str]]]:
         """(position of the edge, its gradient and the variable of that) for each that the backward gives.

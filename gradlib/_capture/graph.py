@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..op.inplace import CopySlices
 from ..tape.node import AccumulateGrad, VariadicNode, edge
-from ..tape.saved import DIRECT, Part
+from ..tape.saved import DIRECT, PACKED, Part
 from ..tape.storage import Storage, share, version_of
 from ..tape.tensor import Tensor
 
@@ -152,6 +152,8 @@ class Graph:
             if node.seq < self._first:
                 raise Unwritable("a result has a history from before the step")
             self._recorder.check_node(node)
+            if node.extra is not None or _packs(node):
+                raise Unwritable(f"{node.name()} has hooks, a retained gradient or packed values")
             if self._recorder.is_function(node):
                 raise Unwritable(
                     f"{node.name()} is a custom Function, whose backward is called later"
@@ -417,6 +419,19 @@ def _saved_with_history(node: Any) -> list[Any]:
     names = () if node.op is None else node.op.saved_tensors
     kept = [getattr(node, f"s_{name}") for name in names if getattr(node, f"v_{name}") >= 0]
     return [t for t in kept if t._rg]
+
+
+def _packs(node: Any) -> bool:
+    """Whether saved-tensor hooks have packed something that a node saved."""
+    node = node.fn if node.__class__ is CopySlices else node
+    if node.op is None:
+        return False
+    return any(
+        [
+            getattr(node, f"v_{n}") == PACKED
+            for n in (*node.op.saved_tensors, *node.op.saved_results)
+        ]
+    )
 
 
 def _nowhere() -> Any:

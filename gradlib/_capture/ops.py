@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..op import interpret, overlays, spreading
-from ..op.inplace import inplace
 from ..op.updates import repeats_itself
 from ..tape import modes
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.layout import in_order
-from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, Interposer, shared, state
+from ..tape.modes import FORWARD_AD, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, VMAP, shared, state
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
 from .inline import always_declines, calls, holds_arrays, out_of
@@ -23,6 +22,10 @@ from .totals import total_of
 from .writer import Writer
 
 ndarray = np.ndarray
+
+
+# flags with which kernels do what they do without
+_KNOWN = OBSERVE | PROFILE | NO_GRAD | FORWARD_AD | VMAP | SAVED_HOOKS
 
 
 def _takes_by_value(op: Any, args: tuple, attrs: tuple) -> bool:
@@ -35,54 +38,65 @@ def _takes_by_value(op: Any, args: tuple, attrs: tuple) -> bool:
     return bool(op.dynamic or op.leaves_device) or (isinstance(why, str) and "values" in why)
 
 
-class Ops(Writer, Interposer):
-    """Stands in `state.interposers`: every op of the step is asked for here."""
+class Ops(Writer):
+    """What `interpret.execute` and `inplace` ask for a result, below batches, tangents and what else is made of ops."""
 
     # -- ops ---------------------------------------------------------------------------------------------------------
 
     def _unusual(self, op: Any, args: tuple, attrs: tuple, writes: bool = False) -> str | None:
-        bits = state.bits & ~(OBSERVE | PROFILE | NO_GRAD)
-        if bits or op.flips or shared.batches or shared.subclasses is not None:
-            return "a mode is on that plans do not know (autocast, vmap, forward mode, saved-tensor hooks, ...)"
+        if (
+            state.bits & ~_KNOWN
+            or op.flips
+            or shared.subclasses is not None
+            or state.saved_observer
+        ):
+            return "a mode is on that plans do not know (autocast, inference mode, ...)"
         if not writes and _takes_by_value(op, args, attrs):  # a write has the shape of its tensor
             return "the shape of its result depends on values"
         return None
 
-    def call(self, op: Any, args: tuple, attrs: tuple, proceed: Any) -> Any:
+    def execute(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: tuple | None) -> Any:
+        """The result of an op on prepared arguments; see `interpret.execute`."""
         if self.off or self.depth:
-            return proceed()
+            raw, hidden = (compute or interpret.compute_raw)(op, args, attrs)
+            return interpret.record(op, args, attrs, raw, hidden)
         self.watch.stop()
         self.spans += 1
         try:
-            return self._call(op, args, attrs, proceed)
+            return self._execute(op, args, attrs, compute, given)
         finally:
             self.watch.start()
 
-    def _call(self, op: Any, args: tuple, attrs: tuple, proceed: Any) -> Any:
-        if (why := self._unusual(op, args[0] if op.variadic else args, attrs)) is not None:
+    def _execute(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: Any) -> Any:
+        why = self._unusual(op, args, attrs)
+        if compute is not None:
+            why = "something else is computed in its place"
+        written = None
+        if why is not None:
             self.refuse(f"{op.public}: {why}")
-            return proceed()
-        self._given = args, attrs
-        if op.variadic:
-            args = tuple(args[0])
-        state.interposers = (self,)  # the casts of arguments are ops of their own
-        args = interpret.prepare(op, args)
-        state.interposers = ()
-        self._boxes: list[tuple[str, list]] = []
-        written = self._operands(op, args, attrs)
+        else:
+            self._given = given, attrs
+            self._boxes: list[tuple[str, list]] = []
+            written = self._operands(op, args, attrs)
         if written is None or self.off:
-            return interpret.execute(op, args, attrs)
+            raw, hidden = (compute or interpret.compute_raw)(op, args, attrs)
+            return interpret.record(op, args, attrs, raw, hidden)
         arrays, names, kwargs, texts, ins = written
         self.depth += 1
         try:
             raw, hidden, outs = self._compute(op, arrays, names, kwargs, texts, ins)
         except Exception:
             self.refuse(f"{op.public} raised an exception")
-            return interpret.execute(op, args, attrs)  # the same, as PyTorch says it
+            raw, hidden = interpret.compute_raw(op, args, attrs)  # the same, as PyTorch says it
+            return interpret.record(op, args, attrs, raw, hidden)
         finally:
             self.depth -= 1
-        result = interpret.record(op, args, attrs, raw, hidden)
-        self._note(op, result, raw, hidden, outs)
+        tensors = [Tensor._make(raw)] if op.n_out == 1 else [Tensor._make(r) for r in raw]
+        self._name_results(op, tensors, raw, hidden, outs)
+        if state.bits & SAVED_HOOKS:  # which are called now
+            self.watch.start()
+        result = interpret.connect(op, args, attrs, tensors, hidden)
+        self._note(op, tensors, hidden, outs)
         return result
 
     def _operands(self, op: Any, args: tuple, attrs: tuple) -> tuple | None:
@@ -232,17 +246,19 @@ class Ops(Writer, Interposer):
                 raw = laid
         return raw, hidden, outs
 
-    def _strides_of_eager(self, op: Any, raw: Any) -> tuple:
+    def _strides_of_eager(self, op: Any, raw: Any) -> tuple | None:
         """How the result of the current op lies in memory in eager mode, where some ops leave that to NumPy."""
         args, attrs = self._given
+        if args is None:  # there it takes the general way, too
+            return None
         if op.ufunc and not isinstance(args[0], Tensor):  # an operator with a number on the left
             return raw.strides
+        args = (list(args),) if op.variadic else args
         with self.quiet(), modes.Flag(NO_GRAD, True):
             return op.call(*args, *attrs)._array.strides
 
-    def _note(self, op: Any, result: Any, raw: Any, hidden: tuple, outs: tuple) -> None:
+    def _name_results(self, op: Any, tensors: list, raw: Any, hidden: tuple, outs: tuple) -> None:
         """Name what an op gave."""
-        tensors = (result,) if op.n_out == 1 else result
         raws = (raw,) if op.n_out == 1 else raw
         for t, r, name in zip(tensors, raws, outs, strict=False):
             if t._array is not r and name not in self.loaded:
@@ -250,14 +266,18 @@ class Ops(Writer, Interposer):
             if t._array.__class__ is not ndarray:
                 self.refuse(f"{op.public} gives a tensor that is not an ordinary one of the CPU")
             self._name(t._array, name)
-            self.seen.setdefault(id(t), (t, version_of(t), len(self.writes)))
-        node = next((n for t in tensors if (n := self._node_of(t)) is not None), None)
-        for key, value, name in zip(op.hidden, hidden, outs[len(tensors) :], strict=False):
+        for value, name in zip(hidden, outs[len(tensors) :], strict=False):
             if isinstance(value, (ndarray, np.generic)):
                 self._name(value, name)
-            if node is not None:
-                self.hidden[id(node), key] = name
+
+    def _note(self, op: Any, tensors: list, hidden: tuple, outs: tuple) -> None:
+        """What is to be known of the results of an op and of their node."""
+        for t in tensors:
+            self.seen.setdefault(id(t), (t, version_of(t), len(self.writes)))
+        node = next((n for t in tensors if (n := self._node_of(t)) is not None), None)
         if node is not None:
+            for key, name in zip(op.hidden, outs[len(tensors) :], strict=False):
+                self.hidden[id(node), key] = name
             self.kept.append(node)
 
     @staticmethod
@@ -266,31 +286,24 @@ class Ops(Writer, Interposer):
 
     # -- in place ----------------------------------------------------------------------------------------------------
 
-    def call_inplace(self, op: Any, tensor: Any, others: tuple, attrs: tuple, proceed: Any) -> Any:
+    def write(self, op: Any, tensor: Any, args: tuple, attrs: tuple, proceed: Any) -> tuple:
+        """``proceed()``, which writes the result of an op on prepared arguments to the memory of the first one."""
         if self.off or self.depth:
             return proceed()
         self.watch.stop()
         self.spans += 1
         try:
-            return self._call_inplace(op, tensor, others, attrs, proceed)
+            return self._write(op, tensor, args, attrs, proceed)
         finally:
             self.watch.start()
 
-    def _call_inplace(self, op: Any, tensor: Any, others: tuple, attrs: tuple, proceed: Any) -> Any:
-        if (why := self._unusual(op, (tensor, *others), attrs, True)) is not None:
+    def _write(self, op: Any, tensor: Any, args: tuple, attrs: tuple, proceed: Any) -> tuple:
+        if (why := self._unusual(op, args, attrs, True)) is not None:
             self.refuse(f"{op.public}_: {why}")
             return proceed()
         if repeats_itself(tensor._array):
             self.refuse(f"{op.public}_ writes to memory that several elements share")
             return proceed()
-        state.interposers = (self,)
-        try:
-            args = interpret.prepare(op, (tensor, *others))
-        except Exception:  # which is raised again, with the words of what writes in place
-            self.refuse(f"{op.public}_ raised an exception")
-            return proceed()
-        finally:
-            state.interposers = ()
         if args[0] is not tensor:
             self.refuse(f"{op.public}_ writes a result of another dtype")
             return proceed()
@@ -300,17 +313,15 @@ class Ops(Writer, Interposer):
             self.refuse(f"{op.public}_ is of a kind that plans do not know")
             return proceed()
         arrays, names, _, texts, ins = written
-        given = tuple([a.value if isinstance(a, interpret.Number) else a for a in args[1:]])
         here = self.is_made_here(tensor._array)
         if not here:
             self.confirm()
         self.depth += 1
         try:
-            inplace(op, tensor, given, attrs)
+            hidden = proceed()
         finally:
             self.depth -= 1
         xp, target = kernels_of(tensor._array), names[0]
-        self._note_old(op, tensor, target)
         if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
             call = self.draft.constant(getattr(xp, op.ufunc))
             self.emit(
@@ -323,7 +334,9 @@ class Ops(Writer, Interposer):
                 again=here,
             )
         else:
-            out, run = self.draft.fresh(), self.draft.constant(op.forward)
+            # not the kernel of an `InPlace`, which writes: lines that only compute may be moved
+            run = self.draft.constant(getattr(op, "op", op).forward)
+            out = self.draft.fresh()
             call = f"{run}({', '.join([self.draft.constant(xp), *names, *texts])})"
             self.emit(f"{out} = {call}{'[0]' if op.hidden else ''}", (out,), ins, f"{op.public}_")
             self.emit(
@@ -337,30 +350,7 @@ class Ops(Writer, Interposer):
             )
         self.writes.append(tensor)
         self._count_write(tensor)
-        return tensor
-
-    def _note_old(self, op: Any, tensor: Any, target: str) -> None:
-        """Name the copy of the old value that the node of an op in place has saved for its formula."""
-        first, node = op.tensors[0], tensor._fn
-        if node is None and tensor._view is not None:  # of a write to a view
-            node = getattr(tensor._view.base._fn, "fn", None)
-        if first not in op.saved_tensors or node is None or node.op is not op:
-            return
-        old = getattr(node, f"s_{first}")
-        if not isinstance(old, Tensor) or self.name_of(old._array) is not None:
-            return
-        array = old._array
-        if array.base is None and array.strides == np.empty_like(tensor._array).strides:
-            copy = self.draft.fresh()
-            self.emit(
-                f"{copy} = {target}.copy('K')",
-                (copy,),
-                (target,),
-                f"{op.public}_",
-                made=made(array),
-            )
-            self._name(array, copy)
-            self.seen.setdefault(id(old), (old, version_of(old), len(self.writes)))
+        return hidden
 
     def _count_write(self, tensor: Any) -> None:
         """A write to memory from before raises version counters."""

@@ -317,11 +317,15 @@ class Region:
         how = self.passes.setdefault(key, Pass())
         nodes, outs = self._again(node)
         recorder = PassRecorder(self.learned, self.fuses, node.values, grads)
+        needed, state.needed = state.needed, None
         try:
             found = recorder.run(self.graph, nodes, grads)
         except Unwritable as exc:
             self.refuse(f"backward: {exc}", "")
+            state.needed = needed
             return self._through(node, grads, RAW)
+        finally:
+            state.needed = needed
         if not recorder.off and how.draft is not None:
             recorder.confirm()
         if recorder.refused is not None:

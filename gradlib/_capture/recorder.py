@@ -1,8 +1,9 @@
 """The recorder: what a step computes, written down while the step runs as it always does.
 
-It is an interposer for ops, and the engine, optimizers, and the few functions that work on raw arrays outside of ops
-tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that was
-there before; an array of another origin, a value that Python reads, or anything that no line can say ends the
+It is asked for the result of each op where that comes down to one kernel on arrays, below batches (`vmap`), tangents
+and casts, which are made of such ops. The engine, optimizers, and the few functions that work on raw arrays outside of
+ops tell it what they do. All arrays that are used must come from a line before, from an argument, or from a tensor that
+was there before; an array of another origin, a value that Python reads, or anything that no line can say ends the
 recording: the step is then run as it is, always.
 """
 
@@ -22,12 +23,13 @@ from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
 from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, state
-from ..tape.node import edge, peek_seq
+from ..tape.node import edge
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
 from .graph import Graph, Unwritable
+from .hooks import hooks_on
 from .ops import Ops
 from .reads import Read, Reads
 from .state import State
@@ -63,17 +65,15 @@ class Recorder(Ops, Backward, Reads):
         self.step, self.started = step, sys._getframe().f_code
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
-        before, settings = state.interposers, _settings()
-        self.settings = settings
+        self.settings = settings = _settings()
         memory = [
-            (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL)
+            (t, t._array, t._rg, raw_attributes(t).keys() - INTERNAL, hooks_on(t))
             for t in (*self.reached.tensors.values(), *self.arguments)
         ]
         draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
         self.gradients = recorded_gradients(self.reached)
         histories = [(t, t._fn) for t, *_ in memory]
-        self.first = peek_seq()
-        state.capture, state.interposers = self, (self,)
+        state.capture = self
         modes.set_bits(state.bits | OBSERVE)
         recording.add(self)
         self.watch.look_at(self.reached.functions)
@@ -89,15 +89,17 @@ class Recorder(Ops, Backward, Reads):
             recording.remove(self)
             self.ends.clear()
             modes.set_bits(state.bits & ~OBSERVE)
-            state.capture, state.interposers = None, before
+            state.capture = None
         if _settings() != settings:
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
-        if any([t._array is not array or t._rg is not rg for t, array, rg, _ in memory]):
+        if any([t._array is not array or t._rg is not rg for t, array, rg, *_ in memory]):
             self.refuse("it gives a tensor other memory, or changes what requires grad", False)
         if any([t._fn is not node for t, node in histories]):
             self.refuse("it gives a tensor from before another history", False)
-        if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names in memory]):
+        if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names, _ in memory]):
             self.refuse("it puts an attribute on a tensor that outlives it", False)
+        if any([hooks_on(t) != hooks for t, *_, hooks in memory]):
+            self.refuse("it puts a hook on a tensor that outlives it", False)
         if any([g._pack() != before for g, before in draws]):
             self.refuse("random numbers of a Generator of its own are drawn", False)
         if self.refused is None:
@@ -114,6 +116,8 @@ class Recorder(Ops, Backward, Reads):
         if self.off or self.depth or not self.is_alone():
             return function(*args)
         self.spans += 1
+        if state.replay is not None:  # where a draw begins with the state of another one
+            self.refuse("each entry of a batch draws the same random numbers")
         texts, ins = [], []
         for a in args:
             if isinstance(a, Tensor):
@@ -150,13 +154,6 @@ class Recorder(Ops, Backward, Reads):
             self._name(result, out)
             self.drawn.add(out)
         return result
-
-    def _name_of_any(self, array: Any) -> str | None:
-        """The variable of an array used outside of ops, perhaps of a tensor from before or made of numbers."""
-        name = self.name_of(array)
-        if name is None and (owner := self._detached_from(array)) is not None:
-            name = self.root(owner)
-        return self._made_of_numbers(array) if name is None else name
 
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""
@@ -311,7 +308,7 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("the step returns two tensors on the same memory", False)
         elif hanging:
             try:
-                self.graph = Graph(self, self.first, made, hanging)
+                self.graph = Graph(self, self.first_seq, made, hanging)
             except Unwritable as exc:
                 self.refuse(
                     f"the step returns a tensor that backward may be called on: {exc}", False

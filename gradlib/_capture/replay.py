@@ -18,7 +18,7 @@ from ..tape.node import leaf_edge
 from ..tape.recording import LABEL
 from ..tape.source import describe
 from ..tape.tensor import Tensor
-from .backward import _HOOKS
+from .hooks import HOOKS
 from .memory import Layout
 from .passes import Forward, Region
 from .plan import variables
@@ -63,7 +63,7 @@ class Plan:
         self.gradients = recorder.gradients if recorder.reads_gradients else None
         leaves = list(recorder.leaves.values())
         own = [raw_attributes(t) for t in self.roots]
-        hooks = [raw_attributes(leaf).get(name) for leaf in leaves for name in _HOOKS]
+        hooks = [raw_attributes(leaf).get(name) for leaf in leaves for name in HOOKS]
         self.attributes = own + [d for d in hooks if d is not None]
         self.lengths = [len(d) for d in self.attributes]
         self.ends: list[Any] = [

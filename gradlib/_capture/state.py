@@ -301,6 +301,9 @@ class State:
             extra = raw_attributes(value).keys() - _OF_LEAVES
             if extra:
                 raise Opaque(f"{path} is a tensor with the attributes {', '.join(sorted(extra))}")
+            for hooks in [h for n in _HOOKS if (h := raw_attributes(value).get(n)) is not None]:
+                self.containers.add(id(hooks))
+                self._dict(hooks, f"a hook of {path}", "")
         elif isinstance(value, Optimizer):
             self._optimizers.append((value, path))
             self._todo.append((kind, kind.__name__))
@@ -464,11 +467,11 @@ def _content(cell: Any) -> Any:
 
 _OF_DEFINITIONS = {"__doc__", "__name__", "__qualname__", "__module__"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_ATTR", "DELETE_ATTR"}
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_LEAVES = {
+    *_HOOKS,
     "_accumulator",
     "_is_param",
-    "_backward_hooks",
-    "_post_accumulate_grad_hooks",
     "_inherits",
     "_detached",
     "_retain",

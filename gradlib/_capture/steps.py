@@ -15,6 +15,7 @@ from typing import Any
 
 from numpy import ndarray as _ndarray
 
+from ..amp._casts import local as of_autocast
 from ..cuda.capturing import capture as capture_on_cuda
 from ..cuda.inspection import Finding
 from ..devices.numpy import chains
@@ -66,9 +67,9 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
     tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
-    exceptions (also by ``with contextlib.suppress(...)``), has hooks of gradients or of optimizers, or checkpoints,
-    or is called with a tensor that has attributes of its own, or is one that the step reaches by itself. Then the
-    modules that it calls are captured in its place, each by itself.
+    exceptions (also by ``with contextlib.suppress(...)``), has hooks that do more than compute with tensors, or of
+    optimizers, or is called with a tensor that has attributes of its own, or is one that the step reaches by itself.
+    Then the modules that it calls are captured in its place, each by itself.
 
     Backward may be called on what the step returns, and arguments may require grad: passes through replays are written
     down, too, for up to 8 layouts of the gradients that arrive. A pass that is differentiated again, profiled or looked
@@ -224,7 +225,7 @@ class Captured(StandIn):
         if kwargs or not all([v.__class__ is Tensor or v.__class__ in _SIMPLE for v in args]):
             values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
-        key += [overlays._off, switches.deterministic]
+        key += [overlays._off, switches.deterministic, of_autocast.dtypes["cpu"]]
         others, arrays = [], set()
         if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))

@@ -41,7 +41,7 @@ _READERS = frozenset(
 _TELLING = _READERS.union("warn reduce accumulate reduceat outer at".split())
 _LOOKS = (
     "numpy tolist __array__ data_ptr untyped_storage storage storage_offset is_shared is_pinned is_set_to __repr__ "
-    "__format__ __dlpack__ __reduce_ex__ __deepcopy__ register_hook retain_grad __hash__".split()
+    "__format__ __dlpack__ __reduce_ex__ __deepcopy__ __hash__".split()
 )
 
 

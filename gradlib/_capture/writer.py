@@ -11,6 +11,7 @@ from ..operators.nn.batch_norm import Statistics
 from ..tape import modes, recording
 from ..tape.generator import default_generator
 from ..tape.modes import OBSERVE, PROFILE, state
+from ..tape.node import peek_seq
 from ..tape.source import describe, user_frame
 from ..tape.storage import INFERENCE, version_of
 from ..tape.tensor import Tensor
@@ -62,9 +63,9 @@ class Writer:
         self.created_here: dict[int, Any] = {}
         self.released: set[int] = set()  # nodes whose graph backward has used up
         self.leaves: dict[int, Any] = {}
+        self.first_seq = peek_seq()  # nodes with smaller numbers are from before the step
         self.sums: set[str] = set()  # variables of sums on their way to one node
         self._boxes: list[tuple[str, list]] = []  # lists that the kernel of the current op fills
-        self.first = 0  # the number of the first node that the step may make
         self.graph: Any = None  # of results that backward may be called on
         self.reads_gradients = False  # whether Python asks for a .grad
         self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
@@ -107,7 +108,7 @@ class Writer:
             self.recorder = recorder
 
         def __enter__(self) -> None:
-            self.before = state.bits, state.interposers, state.recorder
+            self.before = state.bits, state.recorder
             self.capture = state.capture  # None when the recording is over
             self.recorder.depth += 1
             self.recorder.watch.stop()
@@ -116,7 +117,7 @@ class Writer:
 
         def __exit__(self, *exc: object) -> None:
             self.recorder.depth -= 1
-            bits, state.interposers, state.recorder = self.before
+            bits, state.recorder = self.before
             state.capture = self.capture
             modes.set_bits(bits)
             if not self.recorder.depth and self.capture is not None:
@@ -128,8 +129,8 @@ class Writer:
 
     def is_alone(self) -> bool:
         """Whether nothing else watches what the step does; if not, what follows runs in the usual way."""
-        watched = len(state.interposers) > 1 or state.function_modes or self.other_recorders()
-        if not watched:
+        modes_of_its_own = [i for i in state.interposers if not i.lets_be]
+        if not (modes_of_its_own or state.function_modes or self.other_recorders()):
             return True
         self.refuse("it watches ops by a mode of its own")
         return False
@@ -139,10 +140,10 @@ class Writer:
 
         It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
         """
-        others = tuple([i for i in state.interposers if i is not self])
-        gone = (0 if others else OBSERVE) | (0 if self.other_recorders() else PROFILE)
+        gone = 0 if state.interposers else OBSERVE
+        gone |= 0 if self.other_recorders() else PROFILE
         modes.set_bits(state.bits & ~gone)
-        state.capture, state.interposers = None, others
+        state.capture = None
 
     def quiet(self) -> _Quiet:
         return self._Quiet(self)
@@ -288,6 +289,13 @@ class Writer:
             "a tensor made in the step",
         )
         return self._name(array, name)
+
+    def _name_of_any(self, array: Any) -> str | None:
+        """The variable of an array used outside of ops, perhaps of a tensor from before or made of numbers."""
+        name = self.name_of(array)
+        if name is None and (owner := self._detached_from(array)) is not None:
+            name = self.root(owner)
+        return self._made_of_numbers(array) if name is None else name
 
     def expr(self, value: Any) -> tuple[str, tuple[str, ...]] | None:
         """The text of an attribute, and the variables in it; None if it cannot be written."""

@@ -335,6 +335,8 @@ class _Copies(modes.Interposer):
     other way round.
     """
 
+    lets_be = True
+
     def __init__(self, values: list, copies: list):
         self.groups: dict[int, set[int]] = {}  # what should be one memory, by that of each argument
         self.stale: set[int] = set()

@@ -306,18 +306,26 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, inside: bool) -> Node:
 
 
 def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
-
-    array = tensor._array
     if shared.batches and batched.level_of_call(op, args, attrs) is not None:
         # Tangents are written where this op is seen, not once more inside.
         with modes.Flag(FORWARD_AD, False):
             batched.write(op, tensor, args, attrs)
         return ()
+    if shared.active and state.capture is not None:
+        return state.capture.write(
+            op, tensor, args, attrs, lambda: _written(op, tensor, args, attrs, kwargs)
+        )
+    return _written(op, tensor, args, attrs, kwargs)
+
+
+def _written(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
+    """The kernel's result in the memory of `tensor`; returns the hidden values."""
+    array = tensor._array
     if shared.cuda is not None and array.__class__ is not np.ndarray:
         there = shared.cuda.elsewhere(array)
         if there is not None:
             with there:
-                return _compute(op, tensor, args, attrs, kwargs)
+                return _written(op, tensor, args, attrs, kwargs)
     xp = kernels_of(array)
     arrays: list[Any] = [
         a._array if isinstance(a, Tensor) else interpret._number(xp, a) if a is not None else None

@@ -1,7 +1,8 @@
 """The path of every op call that is not the plain case: promotion, devices, modes, lists of tensors, several outputs.
 
 Layers, outermost first: recorders (profiler, NVTX) - interposers (vmap, autocast; newest first) - forward-mode
-tangents - promotion and devices - kernel - wrapping and recording (saved-tensor hooks, anomaly traceback). `write`
+tangents - promotion and devices - batches - what a captured step is written down by - kernel - wrapping and recording
+(saved-tensor hooks, anomaly traceback). `write`
 writes the innermost two out as straight code for the plain case; this module is their meaning.
 """
 
@@ -87,7 +88,7 @@ def general(op, args: tuple, attrs: tuple) -> Any:
         if override.met(op.call, args):
             return op.call(args, *attrs) if op.variadic else op.call(*args, *attrs)
         raise
-    return execute(op, prepared, attrs)
+    return execute(op, prepared, attrs, given=args)
 
 
 def general_on_device(op, args: tuple, attrs: tuple, above: int) -> Any:
@@ -343,8 +344,12 @@ class Number:
         self.value, self.dtype = value, dtype
 
 
-def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
-    """Kernel, wrapping and recording for prepared arguments. compute: a function in the place of `compute_raw`."""
+def execute(op, args: tuple, attrs: tuple, compute: Any = None, given: tuple | None = None) -> Any:
+    """Kernel, wrapping and recording for prepared arguments.
+
+    compute: a function in the place of `compute_raw`. given: the arguments as they were before they were prepared,
+    where the short way of the op could have been taken with them.
+    """
     if compute is None and shared.subclasses is not None and shared.subclasses.among(args):
         return shared.subclasses.call(op, args, attrs)
     if shared.batches and (level := batched.level_of_call(op, args, attrs)) is not None:
@@ -359,6 +364,8 @@ def execute(op, args: tuple, attrs: tuple, compute: Any = None) -> Any:
         if there is not None:
             with there:
                 return execute(op, args, attrs, compute)
+    if shared.active and state.capture is not None:  # all that is above is made of such calls
+        return state.capture.execute(op, args, attrs, compute, given)
     raw, hidden = (compute or compute_raw)(op, args, attrs)
     return record(op, args, attrs, raw, hidden)
 

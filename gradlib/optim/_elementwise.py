@@ -148,6 +148,8 @@ class ElementwiseOptimizer(Optimizer):
             self._update()
         return loss
 
+    step.evaluates_first = True  # type: ignore[attr-defined]  # once, before the update
+
     def _update(self) -> None:
         """`step` after the closure."""
         if shared.cuda is not None and shared.cuda.held is not None:

@@ -45,6 +45,8 @@ class PlainOptimizer(Optimizer):
                     self.update_param(group, p, grad, self.state[p])
         return loss
 
+    step.evaluates_first = True  # type: ignore[attr-defined]  # once, before the update
+
     def update_param(
         self, group: dict[str, Any], p: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:

@@ -114,6 +114,12 @@ def _labelled(optimizer: Optimizer, method: str, call: Callable, *args: Any) -> 
 
 
 def _hooked_step(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if modes.state.capture is not None and getattr(step, "evaluates_first", False):
+        closure = kwargs.get("closure") if kwargs else args[0] if len(args) == 1 else None
+        if closure is not None and len(args) + len(kwargs) == 1:
+            loss = evaluated(closure)  # a part of the step as any other, and then the update
+            _labelled(self, "step", _step_with_hooks, self, step, (), {})
+            return loss
     return _labelled(self, "step", _step_with_hooks, self, step, args, kwargs)
 
 

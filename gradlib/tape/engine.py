@@ -87,6 +87,19 @@ class GraphTask:
                         stack.append(target)
         return node in self.needed
 
+    def leads_on(self, node: Node) -> bool:
+        """Whether another wanted edge lies beyond `node`."""
+        return self.needed is not None and any([t in self.needed for t in node.targets()])
+
+    def finish(self) -> None:
+        """The pass is over: call what is to be called then."""
+        outer, state.current_task = state.current_task, self
+        try:
+            for callback in self.callbacks or ():  # one may queue more
+                callback()
+        finally:
+            state.current_task = outer
+
 
 def run_backward(
     roots: list[tuple[Node, int]],
@@ -147,12 +160,7 @@ def run_backward(
         modes.set_bits(bits)
         state.current_task, state.needed = outer
     if task.callbacks is not None:
-        state.current_task = task
-        try:
-            for callback in task.callbacks:  # one may queue more
-                callback()
-        finally:
-            state.current_task = outer[0]
+        task.finish()
     return task.captured
 
 
@@ -277,7 +285,7 @@ def run(
         while order:
             node = order.pop()
             grad = inbox.pop(node, None)
-            if grad is None and not node.runs_undefined and not _listened(node):
+            if grad is None and not node.runs_undefined and not listened(node):
                 pass  # no gradient came this way
             elif plain and node.extra is None and node not in partial:
                 if traced:
@@ -308,7 +316,7 @@ def run(
         raise
 
 
-def _listened(node: Node) -> bool:
+def listened(node: Node) -> bool:
     """Whether hooks wait for the gradient of `node`: they are called although there is none."""
     extra = node.extra
     return extra is not None and bool(extra.tensor_hooks or extra.prehooks or extra.posthooks)
@@ -394,7 +402,7 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
         if places:
             _capture(task, places, grads[position])
             captured = True
-    if captured and not task.accumulate and not leads_on(task, node):
+    if captured and not task.accumulate and not task.leads_on(node):
         return grads, True
     if extra is not None:
         if extra.prehooks:
@@ -405,11 +413,6 @@ def before(task: GraphTask, node: Node, grads: list) -> tuple[list, bool]:
             if keeper is not None and grads[position] is not None:
                 keep_gradient(keeper, wrap(grads[position], task.traced), task.create_graph)
     return grads, False
-
-
-def leads_on(task: GraphTask, node: Node) -> bool:
-    """Whether another wanted edge lies beyond `node`."""
-    return task.needed is not None and any(target in task.needed for target in node.targets())
 
 
 def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
@@ -436,12 +439,7 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
         else:
             accumulate(leaf, grads, traced, task.create_graph)
         if leaf._post_accumulate_grad_hooks:
-            for hook in list(leaf._post_accumulate_grad_hooks.values()):
-                try:
-                    _refuse_result(hook(leaf), leaf)
-                except Exception as exc:
-                    errors.blame(exc, hook)
-                    raise
+            run_post_accumulate_hooks(leaf)
     if extra is not None and extra.posthooks:
         run_posthooks(extra.posthooks, (), given, traced)
 
@@ -485,6 +483,16 @@ def _check_replacement(hook, out: Any, value: Tensor | None) -> None:
         )
     if out._array.shape != value._array.shape:
         raise RuntimeError(f"hook '{_name(hook)}' has changed the size of value")
+
+
+def run_post_accumulate_hooks(leaf: Any) -> None:
+    """The hooks of a leaf that has its gradient."""
+    for hook in list(leaf._post_accumulate_grad_hooks.values()):
+        try:
+            _refuse_result(hook(leaf), leaf)
+        except Exception as exc:
+            errors.blame(exc, hook)
+            raise
 
 
 def run_prehooks(hooks: OrderedDict, grads: list, traced: int) -> list:

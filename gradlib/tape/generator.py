@@ -312,6 +312,16 @@ def _from_tensor(state: Any) -> bytes:
     return state._array.tobytes()
 
 
+def packed_state() -> Any:
+    """The state of the default generator of the CPU as a raw array."""
+    return _to_tensor(default_generator._pack())._array
+
+
+def unpack_state(array: Any) -> None:
+    """Put back a state that `packed_state` gave."""
+    default_generator._unpack(_from_tensor(Tensor._make(array)))
+
+
 _local = threading.local()
 
 

@@ -34,7 +34,7 @@ Example:
 
 def host_reads(name: str, tensor: Any) -> None:
     """To be called before the function `name` reads values of `tensor` on the host: dry runs want to know."""
-    if state.bits & PROFILE:
+    if state.bits & PROFILE or is_captured():
         recording.host_reads(name, tensor)
 
 
@@ -97,7 +97,8 @@ class Interop:
         array = (handed.readable(self, errors.ITEM) if shared.batches else self)._array
         at_hand = array.__class__ is ndarray or self.device.type == "meta"
         read = array.item if at_hand else lambda: to_host(array).item()
-        return recording.run_read("item", self, read) if state.bits & PROFILE else read()
+        told = state.bits & PROFILE or is_captured()
+        return recording.run_read("item", self, read) if told else read()
 
     def tolist(self):
         """The values as nested lists of Python numbers."""

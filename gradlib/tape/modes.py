@@ -103,6 +103,7 @@ class Interposer:
     """What stands in `state.interposers`: ``call(op, args, attrs, proceed)`` gives the result of an op in its place."""
 
     for_recomputation = False  # whether it is there again when a checkpointed block runs again
+    lets_be = False  # whether it changes no op and keeps nothing of it
     on: Any = None  # of autocast: device type -> dtype of products
     # ``call_on_device(op, args, attrs, above)``, of autocast: see `op.interpret.general_on_device`
     call_on_device: Any = None

@@ -110,4 +110,4 @@ class CheckpointFunction(Function):
                 "none of output has requires_grad=True, this checkpoint() is not necessary"
             )
         backward([o for o, _ in pairs], [g for _, g in pairs])
-        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in detached)
+        return None, None, *(a._grad if isinstance(a, Tensor) else None for a in detached)

@@ -21,8 +21,9 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..op.vmap import is_logical
-from ..tape.modes import FORWARD_AD, Flag, shared, state
+from ..tape.modes import FORWARD_AD, Flag, made_of_numbers, shared, state
 from ..tape.saved import modified
+from ..tape.storage import version_of
 from ..tape.tensor import Tensor
 from ._reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from ._selective import (
@@ -357,7 +358,7 @@ class _Frame:
         self.others = [None if isinstance(a, Tensor) else a for a in flat]
         self.places = [i for i, a in enumerate(flat) if isinstance(a, Tensor)]
         with Flag(FORWARD_AD, False):  # the tensors have their tangents with them
-            anchor = Tensor._make(np.empty(0, np.float32), True)  # of no vmap
+            anchor = made_of_numbers(Tensor._make(np.empty(0, np.float32), True))  # of no vmap
             kept = _KeepInputs.apply(anchor, *(flat[i] for i in self.places))
         self.inputs = kept.grad_fn
 
@@ -396,7 +397,7 @@ class _Frame:
         holder = self.holders[i]()
         if holder is not None:
             holder.value = tensor.detach()
-            holder.version = holder.value._version
+            holder.version = version_of(holder.value)
             if _facts(tensor) != self.facts[i]:
                 self.different[i] = _facts(tensor)
         if self.early_stop and self.count == len(self.holders):
@@ -456,6 +457,6 @@ def _unpack(holder: _Holder) -> Any:
 def _unchanged(holder: _Holder) -> Any:
     """The value, if the part did not write to it after it was saved."""
     value = holder.value
-    if value is not None and value._version != holder.version:
+    if value is not None and version_of(value) != holder.version:
         raise modified(None, "tensor of a checkpointed part", value, holder.version)
     return value

@@ -12,6 +12,7 @@ import gradlib as torch
 from gradlib import nn
 from gradlib._capture.memory import OUT, Groups, Layout, Made, made
 from gradlib._capture.plan import Line
+from gradlib.devices.numpy import chains
 from gradlib.nn import functional as F
 from tests.capture.programs import MODELS, OPTIMIZERS, bits, left
 
@@ -279,3 +280,22 @@ def test_a_gradient_that_is_a_view_of_what_lives_on_is_copied():
             assert not np.may_share_memory(weight.grad._array, t._array)
     assert other.tolist() == [[2.0] * 6] * 6 and x.tolist() == [[3.0] * 6] * 6
     assert step.replays == 1, torch.explain(step)
+
+
+@pytest.mark.skipif(not chains.available(), reason="needs numba")
+def test_what_writes_to_memory_stays_behind_what_reads_it():
+    torch.manual_seed(0)
+    p, q = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)
+
+    def step(x):
+        v, _ = torch.autograd.grad((q.flip(0) * p * p * x).sum(), [p, q])
+        n = torch.linalg.norm(v)
+        last = torch.where((n * x) > 0, n * x, v * 2)
+        v[0] = v[1]
+        return v, last
+
+    run = torch.capture(step, mode="max")
+    for _ in range(8):
+        x = torch.randn(3, 3)
+        assert [t.tolist() for t in run(x)] == [t.tolist() for t in step(x)]
+    assert run.replays == 1

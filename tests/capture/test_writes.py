@@ -92,6 +92,7 @@ WRITES = [
     "h[0].detach().mul_(2)",
     "y.add_(1)",
     "y[:, 1] = x[:, 1]",
+    "h.retain_grad()",
 ]
 AS_THEY_ARE = [
     "h[:,0].gt_(0)",
@@ -106,7 +107,6 @@ AS_THEY_ARE = [
     "h[0].exponential_()",
     "h[0].eq_(0)",
     "h[0].logical_not_()",
-    "h.retain_grad()",
     "h[0].swapaxes_(0,0)",
 ]
 MODES = [None, "max"] if chains.available() else [None]

@@ -152,7 +152,8 @@ def test_special_numbers():
 def test_models_train_to_the_same_bits(name):
     found, run = train(fused, name, "adamw", calls=6)
     assert found == train(lambda f: f, name, "adamw", calls=6)[0]
-    assert run.replays == 1 and kernels(run)
+    assert run.replays == 1
+    assert bool(kernels(run)) == (name not in ("gru", "lstm", "rnn"))  # a layer of those is one op
 
 
 def test_guards_random_numbers_and_numbers_of_python():

@@ -69,6 +69,8 @@ def finish(array, requires_grad: bool = False, out: Tensor | None = None) -> Any
     result = Tensor._make(array)
     if shared.active and state.bits & PROFILE:
         recording.created(result)
+    elif shared.active and state.capture is not None:  # within an op, whose flag is off
+        state.capture.created(result)
     if out is not None:
         if out._array.shape != result._array.shape:
             out.resize_(result._array.shape)

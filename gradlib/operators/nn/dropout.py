@@ -26,7 +26,7 @@ ALPHA = 1.7580993408473766  # scale * alpha of selu: what a unit saturates at, w
 @draws
 def _mask_of(shape, p: float, where) -> Tensor:
     """``keep_mask`` as a tensor."""
-    return Tensor._make(keep_mask(shape, p, where))
+    return Tensor._make(unrecorded(keep_mask, shape, p, where))
 
 
 def keep_mask(shape, p: float, where=CPU):
