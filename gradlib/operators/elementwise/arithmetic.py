@@ -294,7 +294,7 @@ floor_divide_op = declare(
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
     complex=False)  # fmt: skip
 trunc_divide_op = declare(
-    "trunc_divide", _trunc_divide, public="div", elementwise=True,
+    "trunc_divide", _trunc_divide, public="div", elementwise=True, in_float32=False,  # the quotient is rounded
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
 )  # fmt: skip
 
