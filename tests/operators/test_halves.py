@@ -268,3 +268,12 @@ def test_vmap_and_forward_mode(dtype):
     value, slope = gl.func.jvp(lambda v: v * v, (x,), (gl.ones_like(x),))
     same(value, x * x)
     same(slope, x + x)
+
+
+@HALVES
+def test_powers_by_numbers_keep_the_dtype(dtype):
+    x = gl.linspace(0.5, 3, 20).to(dtype).requires_grad_()
+    y = x**2.5
+    same(y, (x.detach().float() ** 2.5).to(dtype))
+    y.sum().backward()
+    assert y.dtype is dtype and x.grad.dtype is dtype

@@ -421,7 +421,8 @@ def _pow_number(xp, self, *, exponent):
             return xp.reciprocal(self)
         if exponent == -2:
             return xp.reciprocal(self * self)
-    return xp.power(self, exponent)
+    power = xp.power(self, exponent)  # NumPy makes float32 of bfloat16
+    return power.astype(self.dtype) if self.dtype.kind == "V" else power
 
 
 pow_number = declare(
