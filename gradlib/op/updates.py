@@ -26,6 +26,7 @@ _F4, _F8 = dtypes.float32.np, dtypes.float64.np
 _BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
 _cpu_functions: dict[str, Any] = {}  # those of the backend of CPU arrays
 _LARGEST = float(np.finfo(np.float32).max)
+_WHOLE = 1 << 53  # up to which floats have all whole numbers
 
 
 def repeats_itself(array: Any) -> bool:
@@ -209,6 +210,8 @@ def quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
             if op.numbers == "none":
                 return False
             half = dtype is not _F4 and dtype in dtypes.HALVES
+            if half and kind is int and not -_WHOLE < other < _WHOLE:
+                return False
             wide = _F4 if op.wide_numbers else dtype
             arrays.append(np.array(float(other), wide) if half else other)
             continue

@@ -250,7 +250,10 @@ def test_two_threads_give_the_bits_of_one(dtype):
         made = []
         for n in (1, 2):
             gl.set_num_threads(n)
-            made.append([a + b, a.sqrt(), a.sigmoid(), a.float(), a.float().to(dtype), a < b])
+            long = a.reshape(1, -1) + b  # one row
+            made.append(
+                [long[0], a + b, a.sqrt(), a.sigmoid(), a.float(), a.float().to(dtype), a < b]
+            )
     finally:
         gl.set_num_threads(before)
     for one, two in zip(*made, strict=True):

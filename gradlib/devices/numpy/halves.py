@@ -129,7 +129,7 @@ def _take_upper(x: np.ndarray, out: np.ndarray) -> None:
 
 def _rounding(some: np.ndarray, half: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
     """How vectors of float32 of which `some` is one are rounded: ``f(vector, out)``."""
-    if half is not _BFLOAT16:
+    if half == _FLOAT16:
         return _round_to_float16
     exact = not np.bitwise_or.reduce(some[:64].view(np.uint32)) & 0xFFFF
     return _take_upper if exact else _round
@@ -137,7 +137,7 @@ def _rounding(some: np.ndarray, half: np.dtype) -> Callable[[np.ndarray, np.ndar
 
 def widen_half(array: np.ndarray) -> np.ndarray:
     """An array of a half type in float32, laid out alike."""
-    if array.dtype is _BFLOAT16 or array.size < FEW:
+    if array.size < FEW or array.dtype != _FLOAT16:
         return array.astype(F4)
     return _converted(array, F4, _widen_float16)
 
@@ -164,9 +164,7 @@ _BITS = {  # what is done to the bits alone
     np.absolute: (np.bitwise_and, np.array(0x7FFF, np.uint16)),
 }
 _ARRAYS = (np.ndarray, np.generic)
-_SMALL = (
-    1 << 12
-)  # elements of arrays that are converted as a whole, with as little around that as can be
+_SMALL = 1 << 12  # elements of arrays that are converted as a whole, with little around that
 
 
 def through_float32(kernel: Any, *operands: Any, out: np.ndarray | None = None) -> Any:
@@ -344,5 +342,7 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
 
     put(made, 0, step)
     spans = blocks.spans(n, step)[1:]
+    if not spans:
+        return out
     parallel.each(spans, out.size, lambda i, j: put(kernel(*given(i, j)), i, j))
     return out
