@@ -167,7 +167,7 @@ class Backward(Hooks):
         if node.__class__ is CopySlices:
             node = node.fn
         op = node.op
-        if op is None or node.__class__ is not op.node_class:
+        if op is None or node.__class__ not in (op.node_class, op.built_for_halves):
             raise Unwritable(
                 f"{node.name()} is no ordinary op (a write to a view by a custom Function, say)"
             )
@@ -412,7 +412,11 @@ class Backward(Hooks):
             if formula is None or not _is_needed(getattr(node, f"e{i}")):
                 continue
             values, texts, ins = self._values(node, formula.wants, grad)
-            out = formula.fn(*values)
+            half = (
+                node.__class__ is op.built_for_halves and formula.for_halves(op) is not formula.fn
+            )
+            run = formula.for_halves(op) if half else formula.fn
+            out = run(*values)
             g = grad[0] if grad.__class__ is tuple else None
             alone = spreading.spreadable(op, formula.wants)
             if out is g:
@@ -426,7 +430,7 @@ class Backward(Hooks):
             wide = op.wide_numbers and g is not None and out.dtype is not g.dtype
             written = (
                 None
-                if wide
+                if wide or half
                 else self._inlined_formula(formula.fn, values, texts, ins, [out], [0], 1, alone)
             )
             if written is not None:
@@ -436,8 +440,8 @@ class Backward(Hooks):
                 result.append((i, pair))
                 continue
             name = self.draft.fresh()
-            function, given = formula.fn, texts
-            if alone and spreading.large([g]):
+            function, given = run, texts
+            if alone and not half and spreading.large([g]):
                 given = [self.draft.constant(function), *texts]
                 function = spreading.spread_gradient
             text = f"{name} = {self.draft.constant(function)}({', '.join(given)})"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..op import interpret, overlays, spreading
+from ..op import halves, interpret, overlays, spreading
 from ..op.updates import repeats_itself
 from ..tape import modes
 from ..tape.arrays import kernels_of
@@ -133,25 +133,27 @@ class Ops(Writer):
         raw, used = NotImplemented, overlay
         if overlay is not None:
             raw = overlay(xp, arrays, **kwargs) if op.variadic else overlay(xp, *arrays, **kwargs)
+        declared = halves.forward_of(op, arrays)
         if raw is NotImplemented:
-            used = op.forward
+            used = declared
             raw = used(xp, arrays, **kwargs) if op.variadic else used(xp, *arrays, **kwargs)
             if overlay is not None and self._declines(op, overlay, xp, arrays, names, kwargs):
                 overlay = None
         outs = None
         new = None
-        if overlay is None and op.ufunc:
+        half = declared is not op.forward
+        if overlay is None and op.ufunc and not half:
             text, new = self._ufunc(op, getattr(xp, op.ufunc), arrays, names, raw)
         else:
             for_all = overlay is None or used is overlay  # values that have these layouts
-            if not op.variadic and not self._boxes and for_all:
+            if not op.variadic and not self._boxes and for_all and not (half and used is declared):
                 outs = self._inlined(op, used, xp, arrays, names, kwargs, raw)
             if outs is None:
                 given = [self.draft.constant(xp), *given, *texts]
                 if overlay is not None:  # in a replay it may say otherwise
-                    given[:0] = self.draft.constant(overlay), self.draft.constant(op.forward)
+                    given[:0] = self.draft.constant(overlay), self.draft.constant(declared)
                     used = overlays.either
-                elif spreading.suits(op) and spreading.large(arrays):
+                elif not half and spreading.suits(op) and spreading.large(arrays):
                     given.insert(0, self.draft.constant(used))
                     used = spreading.spread_formula
                 text = f"{self.draft.constant(used)}({', '.join(given)})"
@@ -323,9 +325,15 @@ class Ops(Writer):
             self.depth -= 1
         xp, target = kernels_of(tensor._array), names[0]
         if op.ufunc is not None and arrays[0].dtype == tensor._array.dtype:
-            call = self.draft.constant(getattr(xp, op.ufunc))
+            run = halves.forward_of(op, arrays)
+            if run is op.forward:
+                call = f"{self.draft.constant(getattr(xp, op.ufunc))}({', '.join(names)}"
+                call += f", out={target}, casting='same_kind')"
+            else:
+                given = ", ".join([self.draft.constant(xp), *names])
+                call = f"{self.draft.constant(run)}({given}, out={target})"
             self.emit(
-                f"{call}({', '.join(names)}, out={target}, casting='same_kind')",
+                call,
                 (),
                 ins,
                 f"{op.public}_",
@@ -335,7 +343,7 @@ class Ops(Writer):
             )
         else:
             # not the kernel of an `InPlace`, which writes: lines that only compute may be moved
-            run = self.draft.constant(getattr(op, "op", op).forward)
+            run = self.draft.constant(halves.forward_of(getattr(op, "op", op), arrays))
             out = self.draft.fresh()
             call = f"{run}({', '.join([self.draft.constant(xp), *names, *texts])})"
             self.emit(f"{out} = {call}{'[0]' if op.hidden else ''}", (out,), ins, f"{op.public}_")

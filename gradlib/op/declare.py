@@ -65,6 +65,8 @@
   ``captures(tensors, attributes by name)`` that gives the reason or None. What is `dynamic` never can.
 - **pieces**: whether an elementwise op gives the same numbers to the last bit when it is computed for a part of its
   arguments at a time: not where it adds up by products of matrices on its way.
+- **in_float32**: whether an elementwise op gives the numbers of a half type where it is computed in float32 and rounded
+  once, as on the CPU: not where the kernel asks which numbers the dtype has. "whole": another op that is, too.
 - **flops**: an estimate of its floating point operations, of products: ``flops(attributes by name, *shapes)``;
   **backward_flops**: the same of its gradient where one kernel computes that (see `recording.run_whole`).
 - **channels_last**: the results are channels last where one of the arguments named here is; **channels_last_3d**:
@@ -75,23 +77,39 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from ..tape.arrays import backend_for
 from ..tape.layout import keeping
+from . import halves
 from .formulas import register
 from .registry import REGISTRY as REGISTRY
 from .signature import parameters, plain_form
 from .write import build, prepare
-from .write_node import device_node_class, formula_node_class
+from .write_node import device_node_class, formula_node_class, half_node_class
 
 
 class Formula:
     """A gradient formula and the names of what it needs."""
 
-    __slots__ = ("fn", "wants")
+    __slots__ = ("_for_halves", "fn", "wants")
 
     def __init__(self, fn: Callable):
         self.fn, self.wants = fn, parameters(fn)
+        self._for_halves: Callable | None = None
+
+    def for_halves(self, op: Op) -> Callable:
+        """`fn` for NumPy arrays of half types: in float32 and rounded once, where that is what the op does."""
+        if self._for_halves is None:
+            self._for_halves = self.fn
+            some = np.zeros(1, np.float32)
+            given_on = self.wants == ("g",) and self.fn(some) is some
+            if halves.differentiable(op, self.wants) and not given_on:
+                self._for_halves = partial(backend_for("cpu").gradient_through_float32, self.fn)
+        return self._for_halves
 
 
 class Op:
@@ -153,6 +171,7 @@ class Op:
         aten: str = "",
         sparse: bool = False,
         pieces: bool = True,
+        in_float32: bool | str = True,
         **formulas: Callable,
     ):
         self.name, self.view, self.n_out = name, view, n_out
@@ -184,7 +203,7 @@ class Op:
         self.mixed = mixed
         self.wide_numbers = wide_numbers
         self.dynamic, self.overlapping, self.sharing = dynamic, overlapping, sharing
-        self.pieces = pieces
+        self.pieces, self.in_float32 = pieces, in_float32
         self.channels_last = tuple([self.tensors.index(t) for t in channels_last.split()])
         self.channels_last_3d = channels_last_3d
         self.bare = self.forward  # the kernel alone, whose results the generated code lays out
@@ -216,6 +235,7 @@ class Op:
         self.built: type | None = None  # the node class, once the op's code is written
         self.built_for_device: type | None = None
         self.built_for_formulas: type | None = None
+        self.built_for_halves: type | None = None
         self.formula_run: Callable | None = None  # how its nodes run by the formulas alone
         self.number_first: Callable | None = None
         # `call` for arrays of a current device, and its form for a number as first argument; see `write_device`
@@ -328,6 +348,13 @@ class Op:
         if self.built_for_formulas is None:
             self.built_for_formulas = formula_node_class(self)
         return self.built_for_formulas
+
+    @property
+    def half_node_class(self) -> type:
+        """The same for NumPy arrays of half types: its `run` computes in float32 and rounds once; see `halves`."""
+        if self.built_for_halves is None:
+            self.built_for_halves = half_node_class(self)
+        return self.built_for_halves
 
 
 def declare(name: str, forward: str | Callable, /, **spec: Any) -> Op:

@@ -148,7 +148,8 @@ def sum_to(grad, shape: tuple):
             return grad.summed_to(axes, shape)
         return grad.sum(axes).reshape(shape)
     if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
-        return handed.add_up(grad.astype(np.float32), axes).astype(grad.dtype).reshape(shape)
+        total = handed.add_up(kernels_of(grad).wide(grad), axes)
+        return total.astype(grad.dtype).reshape(shape)
     return handed.add_up(grad, axes).reshape(shape)
 
 
@@ -231,7 +232,9 @@ def gradients(node, grads: tuple, traced: int) -> tuple:
         if not needs[i] or formula is None:
             result.append(None)
             continue
-        grad = formula.fn(*(values.get(w) for w in formula.wants))
+        half = not traced and grads[0].__class__ is np.ndarray and grads[0].dtype in HALVES
+        run = formula.for_halves(op) if half else formula.fn
+        grad = run(*(values.get(w) for w in formula.wants))
         if (
             op.wide_numbers
             and not traced

@@ -41,7 +41,7 @@ from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import Storage, before_write, bump
 from ..tape.strided import Layout
 from ..tape.tensor import Tensor
-from . import formulas, interpret, tangents
+from . import formulas, halves, interpret, tangents
 from . import vmap as batched
 from .updates import in_the_way, quick, quick_formula, repeats_itself
 
@@ -344,12 +344,15 @@ def _written(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tup
     hidden: tuple = ()
     try:
         if op.ufunc is not None and arrays[0].dtype == array.dtype:
-            getattr(xp, op.ufunc)(*arrays, out=array, casting="same_kind")
+            if array.__class__ is np.ndarray and array.dtype in dtypes.HALVES and halves.suits(op):
+                halves.forward_of(op, arrays)(xp, *arrays, out=array)
+            else:
+                getattr(xp, op.ufunc)(*arrays, out=array, casting="same_kind")
             return hidden
-        raw = op.forward(xp, *arrays, **kwargs)
+        raw = halves.forward_of(op, arrays)(xp, *arrays, **kwargs)
     except Exception as exc:
         if errors.wrong_out(exc):
-            raw = op.forward(xp, *arrays, **kwargs)
+            raw = halves.forward_of(op, arrays)(xp, *arrays, **kwargs)
         else:
             wrong = interpret.kernel_error(exc, op, args, attrs)
             if op.elementwise and isinstance(wrong, NotImplementedError):

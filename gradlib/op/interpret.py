@@ -37,7 +37,7 @@ from ..tape.recording import OP
 from ..tape.source import user_frame
 from ..tape.storage import INFERENCE as VERSIONLESS
 from ..tape.tensor import Tensor
-from . import mixed, overlays
+from . import halves, mixed, overlays
 from . import vmap as batched
 
 ndarray = np.ndarray
@@ -386,7 +386,7 @@ def compute_raw(op, args: tuple, attrs: tuple) -> tuple[Any, tuple]:
         if (fused := overlays.forward_of(xp, op)) is not None:
             raw = fused(xp, arrays, **kwargs) if op.variadic else fused(xp, *arrays, **kwargs)
         if raw is NotImplemented:
-            run = op.forward
+            run = halves.forward_of(op, arrays)
             raw = run(xp, arrays, **kwargs) if op.variadic else run(xp, *arrays, **kwargs)
     except Exception as exc:
         if op.float8 and any([getattr(a, "dtype", None) in dtypes.FLOAT8 for a in arrays]):
@@ -530,12 +530,16 @@ def make_node(op, args: tuple, attrs: tuple, shape: tuple, inside: bool = False)
 def _node_class(op, args: tuple) -> type:
     """The node class whose `run` tries the kernels of the device that the arguments are on."""
     for a in args:
-        if isinstance(a, Tensor) and a._array.__class__ is not ndarray:
+        if not isinstance(a, Tensor):
+            continue
+        if a._array.__class__ is not ndarray:
             where = a.device.type
             if where == "meta":
                 return op.formula_node_class
             if where == "cuda":
                 return op.device_node_class
+        elif a._array.dtype in dtypes.HALVES and halves.suits(op):
+            return op.half_node_class
     return op.node_class
 
 

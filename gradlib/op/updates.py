@@ -20,12 +20,13 @@ from ..tape.storage import INFERENCE as INFERENCE_STORAGE
 from ..tape.storage import bump, share
 from ..tape.strided import overlap
 from ..tape.tensor import Tensor
-from . import overlays, spreading
+from . import halves, overlays, spreading
 
 _F4, _F8 = dtypes.float32.np, dtypes.float64.np
 _BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
 _cpu_functions: dict[str, Any] = {}  # those of the backend of CPU arrays
 _LARGEST = float(np.finfo(np.float32).max)
+_WHOLE = 1 << 53  # up to which floats have all whole numbers
 
 
 def repeats_itself(array: Any) -> bool:
@@ -184,7 +185,8 @@ def writable(op, tensor: Tensor, bits: int) -> bool:
         return False
     dtype = array.dtype
     if dtype is not _F4 and (
-        dtype not in dtypes.NP_FLOATING or (op.complex is False and dtype.kind == "c")
+        (dtype not in dtypes.NP_FLOATING and dtype not in dtypes.HALVES)
+        or (op.complex is False and dtype.kind == "c")
     ):
         return False
     if tensor._ver is INFERENCE_STORAGE:
@@ -205,9 +207,13 @@ def quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
     for other in others:
         kind = other.__class__
         if kind is float or kind is int:
-            if op.numbers == "none" or (op.wide_numbers and dtype in dtypes.HALVES):
+            if op.numbers == "none":
                 return False
-            arrays.append(other)
+            half = dtype is not _F4 and dtype in dtypes.HALVES
+            if half and kind is int and not -_WHOLE < other < _WHOLE:
+                return False
+            wide = _F4 if op.wide_numbers else dtype
+            arrays.append(np.array(float(other), wide) if half else other)
             continue
         value: Any = getattr(other, "_array", None)
         if (
@@ -221,6 +227,9 @@ def quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
         arrays.append(value)
     try:
         function = _cpu_functions.get(op.ufunc) or _cpu_function(array, op.ufunc)
+        if dtype is not _F4 and dtype in dtypes.HALVES and halves.suits(op):
+            kernels_of(array).through_float32(function, *arrays, out=array)
+            return True
         if (
             spreading.begun
             and array.size >= spreading.LARGE

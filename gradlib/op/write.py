@@ -23,7 +23,7 @@ from ..tape.saved import DIRECT, save_result
 from ..tape.source import LIBRARY, learn, user_frame
 from ..tape.storage import share, version_of
 from ..tape.tensor import Tensor
-from . import formulas, interpret, overlays, spreading
+from . import formulas, halves, interpret, overlays, spreading
 from .expose import apart, out_writer
 from .registry import REGISTRY
 from .write_node import compile_code, node_class, run_again
@@ -207,6 +207,7 @@ def names_for(op, made_class: type) -> dict:
         "complexes": dtypes.COMPLEXES, "save_outputs": save_outputs,
         "attach_outputs": interpret.attach_outputs,
         "kernel": getattr(xp, op.ufunc) if op.ufunc else op.bare if _lays_out(op) else op.forward,
+        "in_float32": halves.runs(op),
         "follow": follow, "spread": spreading.spread, "spread_formula": spreading.spread_formula, **on_device(op),
     }  # fmt: skip
 
@@ -229,6 +230,7 @@ def _lays_out(op) -> bool:
     return bool(op.channels_last) and op.n_out == 1
 
 
+_NO_HALF = "d_ is f4 or d_ is f8 or d_.itemsize != 2 or d_ not in halves"
 DENSE, QUICK = "flags.c_contiguous", "_c_contiguous"  # of NumPy, and of CuPy's arrays beside it
 
 
@@ -250,6 +252,7 @@ class _Writer(Recorder):
     ):
         super().__init__(op)
         self.numbers, self.device, self.overlaid, self.dense = numbers, device, overlaid, dense
+        self.by_float32 = not device and halves.suits(op)
         # the code for a device is called by that for NumPy arrays, or by `interpret.elsewhere`; that for a number in
         # the second place by the code for a device, and the code for NumPy arrays has one for it, too
         above = 4 if numbers and numbers[0] == op.tensors[1] else 2
@@ -278,7 +281,7 @@ class _Writer(Recorder):
         if op.elementwise and len(op.tensors) == 2 and not self.numbers and op.numbers != "none":
             lines += [
                 f"k_ = {op.tensors[1]}.__class__",
-                f"if k_ is float or k_ is int: return number_second({self.args}{self.attrs})",
+                f"if k_ is not Tensor and (k_ is float or k_ is int): return number_second({self.args}{self.attrs})",
             ]
         lines.append("try:")
         lines += [f"    a_{t} = " + self.optional(t, f"{t}._array") for t in self.tensors]
@@ -292,18 +295,23 @@ class _Writer(Recorder):
         given = [t for t in self.tensors if t in op.optional]
         tests = [f"a_{t}.__class__ is not ndarray" for t in self.required]
         tests += [f"{t} is not None and a_{t}.__class__ is not ndarray" for t in given]
+        kind = f"a_{first}.dtype"
+        if self.by_float32 or self.numbers or op.promote in ("float", "number"):
+            lines.append(f"d_ = {kind}")
+            kind = "d_"
         if self.numbers or op.promote in ("float", "number"):
-            lines.append(f"d_ = a_{first}.dtype")
             tests.append(
                 "d_ is not f4 and d_ is not f8 and d_ not in floating" + self.unless_whole()
             )
         if op.complex is False:
-            lines.append(f"d_ = a_{first}.dtype")
+            if kind != "d_":
+                lines.append(f"d_ = {kind}")
+                kind = "d_"
             tests.append("d_ is not f4 and d_ in complexes")
         if op.promote in ("same", "float", "number", "none"):
             others = [t for t in others if t not in op.fixed]
-            tests += [f"a_{t}.dtype is not a_{first}.dtype" for t in others]
-            tests += [f"{t} is not None and a_{t}.dtype is not a_{first}.dtype" for t in given]
+            tests += [f"a_{t}.dtype is not {kind}" for t in others]
+            tests += [f"{t} is not None and a_{t}.dtype is not {kind}" for t in given]
         lines.append(f"if {' or '.join(tests)}:")
         if not self.device and not op.leaves_device:
             there = [f"a_{t}.__class__ is device_array" for t in self.required]
@@ -339,7 +347,7 @@ class _Writer(Recorder):
             return [(kept + make).format(t) for t in self.numbers]
         lines = []
         for t in self.numbers:
-            kept = f"(numbers4 if d_ is f4 else numbers8).get({t}) if {t} and (d_ is f4 or d_ is f8) else None"
+            kept = f"None if not {t} else numbers4.get({t}) if d_ is f4 else numbers8.get({t}) if d_ is f8 else None"
             lines += [f"k_ = {kept}", f"{t} = {make.format(t)} if k_ is None else k_"]
         return lines
 
@@ -354,7 +362,14 @@ class _Writer(Recorder):
         if spreading.begun and not self.device and spreading.suits(op):
             spread = "spread" if op.ufunc else "spread_formula"
             large = f"{spread}(kernel, {'' if op.ufunc else 'xp, '}{arrays}{attrs})"
-            call = f"{call} if a_{self.required[0]}.size < {spreading.LARGE} else {large}"
+            call = f"({call} if a_{self.required[0]}.size < {spreading.LARGE} else {large})"
+        if self.by_float32:
+            wide = f"in_float32(kernel, {'' if op.ufunc else 'xp, '}{arrays}{attrs})"
+            if op.ufunc:  # whose loops for halves round once, too
+                few = halves.FEW_OF_ONE if len(op.tensors) == 1 else halves.FEW_OF_SEVERAL
+                few = " and ".join([f"a_{t}.size <= {few}" for t in self.required])
+                wide = f"kernel({arrays}) if {few} else {wide}"
+            call = f"{call} if {_NO_HALF} else {wide}"
         if self.overlaid:
             lines = ["try:", *deeper(_overlaid(target, f"(xp, {arrays}{attrs})", call))]
         else:
@@ -451,7 +466,10 @@ class _Writer(Recorder):
     def node(self) -> list[str]:
         """Make the node."""
         hidden = [f"node_.h_{name} = h_{name}" for name in self.op.saved_hidden]
-        return ["node_ = new(node_class)", *self.keep(), *hidden]
+        made = "node_ = new(node_class)"
+        if self.by_float32 and self.op.formulas:
+            made += f" if {_NO_HALF} else new(op.half_node_class)"
+        return [made, *self.keep(), *hidden]
 
     def save(self, name: str) -> list[str]:
         if name not in self.tensors:

@@ -19,7 +19,7 @@ from ..tape.modes import DIFFERENTIATED
 from ..tape.node import Node, VariadicNode, deliver
 from ..tape.source import GENERATED
 from ..tape.storage import Storage
-from . import formulas, overlays, spreading, write_record
+from . import formulas, halves, overlays, spreading, write_record
 from .signature import parameters
 
 SHOW = os.environ.get("GRADLIB_SHOW_CODE", "").split(",")
@@ -87,6 +87,20 @@ def device_node_class(op) -> type[Node]:
     return type(base.__name__, (base,), body)
 
 
+def half_node_class(op) -> type[Node]:
+    """The node class for NumPy arrays of a half type: formulas run in float32, and round once."""
+    base = op.node_class
+    if (
+        not any([halves.differentiable(op, f.wants) for f in op.formulas.values()])
+        or op.vjp is not None
+    ):
+        return base
+    run, fused = _run(op, True), overlays.on("numpy").vjp_of(op)
+    if fused is not None:
+        run = _run_overlaid(op, fused, "halves", otherwise=run)
+    return type(base.__name__, (base,), {"__slots__": (), "run": run})
+
+
 def formula_node_class(op) -> type[Node]:
     """The node class for arrays without kernels of their own: `run` does not try the overlay that the base has."""
     body: dict = {"__slots__": ()}
@@ -109,8 +123,8 @@ def formula_run(op) -> Any:
     return op.formula_run
 
 
-def _run_overlaid(op, overlay, *where) -> Any:
-    """An overlay gives the gradients of all arguments; where it declines, the formulas do."""
+def _run_overlaid(op, overlay, *where, otherwise: Any = None) -> Any:
+    """An overlay gives the gradients of all arguments; where it declines, `otherwise` does, or the formulas."""
     if op.n_out is None or op.variadic:
         return Node.run
     wants = parameters(overlay)
@@ -131,7 +145,7 @@ def _run_overlaid(op, overlay, *where) -> Any:
             lines.append(f"        if node.b{i} is not None: r_ = sum_to(r_, node.b{i})")
         lines += [indent(line, "    ") for line in _put(i, "r_")]
     text = "def run(node, g, inbox):\n" + indent("\n".join(line for line in lines if line), "    ")
-    names = {**_NAMES, "otherwise": formula_run(op)}
+    names = {**_NAMES, "otherwise": otherwise or formula_run(op)}
     overlays.hold(names, overlay, op, "backward", *where)
     return compile_code(op, "overlaid backward", text, names)["run"]
 
@@ -216,8 +230,8 @@ def _put(i: int, value: str) -> list[str]:
     ]
 
 
-def _run(op):
-    """For a fixed list of arguments: each formula, if its argument takes a gradient."""
+def _run(op, in_float32: bool = False):
+    """For a fixed list of arguments: each formula, if its argument takes a gradient; in_float32: of halves."""
     lines: list[str] = []
     names = dict(_NAMES)
     if op.vjp is not None:
@@ -238,11 +252,11 @@ def _run(op):
         formula = op.formulas.get(argument)
         if formula is None:
             continue
-        names[f"f{i}_"] = formula.fn
+        names[f"f{i}_"] = formula.for_halves(op) if in_float32 else formula.fn
         lines += [f"e_ = node.e{i}", "if e_ is not None:"]
         lines += [indent(_fetch(op, want), "    ") for want in formula.wants]
         call = f"f{i}_({', '.join(formula.wants)})"
-        if spreading.begun and spreading.spreadable(op, formula.wants):
+        if spreading.begun and not in_float32 and spreading.spreadable(op, formula.wants):
             large = f"spread_gradient(f{i}_, {', '.join(formula.wants)})"
             call = f"{call} if g.size < {spreading.LARGE} else {large}"
         lines.append(f"    r_ = {call}")

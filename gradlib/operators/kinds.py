@@ -7,7 +7,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from numpy import ndarray
+
 from ..tape import dtypes, handed
+from ..tape.arrays import kernels_of
 from ..tape.lazy import raw_values
 from ..tape.modes import AUTOCAST, state
 
@@ -47,7 +50,9 @@ def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: st
 
 def narrow(out: Any, d) -> Any:
     """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
-    return (out[0].astype(d), *out[1:]) if isinstance(out, tuple) else out.astype(d)
+    if isinstance(out, tuple):
+        return (narrow(out[0], d), *out[1:])
+    return kernels_of(out).narrow_half(out, d) if out.__class__ is ndarray else out.astype(d)
 
 
 def widened(*tensors: Any) -> tuple:

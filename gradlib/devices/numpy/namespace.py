@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import overlays
 from ...tape.device import CPU
-from . import accumulate, blocks, mkl, parallel, scan, select, sums, threads
+from . import accumulate, blocks, halves, mkl, parallel, scan, select, sums, threads
 
 _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
@@ -47,6 +47,11 @@ class NumpyBackend:
     add_up = staticmethod(sums.add_up)
     sum_of_squares = staticmethod(sums.sum_of_squares)
     accumulate = staticmethod(scan.accumulate)
+    through_float32 = staticmethod(halves.through_float32)
+    formula_through_float32 = staticmethod(halves.formula_through_float32)
+    whole_through_float32 = staticmethod(halves.whole_through_float32)
+    gradient_through_float32 = staticmethod(halves.gradient_through_float32)
+    narrow_half = staticmethod(halves.narrow_half)
 
     sort, argsort, argpartition = map(_of_numbers, (np.sort, np.argsort, np.argpartition))
     unique, searchsorted, isin = map(_of_numbers, (np.unique, np.searchsorted, np.isin))
@@ -90,11 +95,9 @@ class NumpyBackend:
 
     def wide(self, array):
         """`array` in the dtype that sums are kept in: float32 for half types, itself otherwise."""
-        return (
-            array.astype(_FLOAT)
-            if array.dtype.itemsize == 2 and array.dtype.kind in "fV"
-            else array
-        )
+        if array.dtype.itemsize != 2 or array.dtype.kind not in "fV":
+            return array
+        return halves.widen_half(array) if array.__class__ is _NDARRAY else array.astype(_FLOAT)
 
     def as_strided(self, array, shape, strides, offset_bytes: int = 0):
         """A view of the memory of `array` with byte strides, starting `offset_bytes` after its first element.

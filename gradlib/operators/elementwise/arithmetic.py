@@ -294,7 +294,7 @@ floor_divide_op = declare(
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
     complex=False)  # fmt: skip
 trunc_divide_op = declare(
-    "trunc_divide", _trunc_divide, public="div", elementwise=True,
+    "trunc_divide", _trunc_divide, public="div", elementwise=True, in_float32=False,  # the quotient is rounded
     self=lambda F, g: F.zeros_like(g), other=lambda F, g: F.zeros_like(g), node="DivBackward0",
 )  # fmt: skip
 
@@ -421,7 +421,8 @@ def _pow_number(xp, self, *, exponent):
             return xp.reciprocal(self)
         if exponent == -2:
             return xp.reciprocal(self * self)
-    return xp.power(self, exponent)
+    power = xp.power(self, exponent)  # NumPy makes float32 of bfloat16
+    return power.astype(self.dtype) if self.dtype.kind == "V" else power
 
 
 pow_number = declare(

@@ -40,6 +40,7 @@ def _copy(xp, self, *, order):
     return self.copy(order=order)
 
 
+_F2, _F4 = dtypes.float16.np, dtypes.float32.np
 clone_op = declare(
     "clone",
     _copy,
@@ -61,6 +62,10 @@ def _cast(xp, self, *, dtype):
     if dtype.kind in "iu" and self.dtype.kind == "V":
         self = self.astype("f4")
     if 0 not in self.strides or self.ndim < 2:
+        if dtype is _F2 and self.__class__ is np.ndarray:
+            return xp.narrow_half(self, dtype)
+        if dtype is _F4 and self.dtype is _F2 and self.__class__ is np.ndarray:
+            return xp.wide(self)
         if spreading.begun and spreading.large((self,)):
             return spreading.spread_gradient(lambda x: x.astype(dtype), self)
         return self.astype(dtype)

@@ -110,7 +110,7 @@ def _nan_to_num(xp, self, *, nan, posinf, neginf):
 
 
 nan_to_num_op = declare(
-    "nan_to_num", _nan_to_num, elementwise=True, promote="same", complex=True, numbers="none",
+    "nan_to_num", _nan_to_num, elementwise=True, in_float32=False, promote="same", complex=True, numbers="none",
     self=lambda F, g, self: F.where(F.isfinite(self), g, 0.0),
     samples=lambda t: [(t(3, 4), None, None, None), (t(), 1.0, 2.0, 3.0), (t(0, 2), 0.0, None, None)],
 )  # fmt: skip

@@ -185,6 +185,7 @@ copysign = pointwise(
 nextafter = pointwise(
     "nextafter",
     _nextafter,
+    in_float32=False,
     self=lambda F, g, self, other: F.where(self == other, 0.0, g),
     other=lambda F, g: F.zeros_like(g),
     numbers="none",

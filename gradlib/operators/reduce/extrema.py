@@ -146,7 +146,7 @@ _SAMPLES = lambda t: [
 amax_op, amin_op = (
     declare(
         name, _extremum(method, name), row_major=True, jvp=_share_jvp, samples=_SAMPLES, complex=False,
-        batch="same_rank",
+        batch="same_rank", in_float32="whole",
         self=lambda F, g, self, result, dim, keepdim: F.share_ties(g, self, result, dim, keepdim),
     )
     for name, method in (("amax", "max"), ("amin", "min"))
@@ -155,7 +155,7 @@ max_all, min_all = (
     declare(
         name + "_all", _full_extremum(name), public=name, batch=name + "_all",
         node=name.capitalize() + "Backward1", samples=lambda t: [(t(3, 4),), (t(),)],
-        self=lambda F, g, self, result: F.share_ties(g, self, result, None, False), complex=False,
+        self=lambda F, g, self, result: F.share_ties(g, self, result, None, False), complex=False, in_float32="whole",
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
     )
     for name in ("max", "min")
