@@ -24,6 +24,7 @@ class Parts:
     """
 
     def __init__(self, found: list[Any], step: Any, capture: Callable[[Callable], Any]):
+        found = [*found, *step.children()] if isinstance(step, Module) else found
         modules = {id(m): m for m in found if isinstance(m, Module) and m is not step}
         inside = {id(c) for m in modules.values() for c in m.modules() if c is not m}
         todo = [m for m in modules.values() if id(m) not in inside]

@@ -209,6 +209,7 @@ class Region:
     def __init__(self, graph: Graph, fuses: bool, refuse: Callable[[str, str], None]):
         self.graph, self.fuses, self.refuse = graph, fuses, refuse
         self.passes: dict[tuple, Pass] = {}
+        self.made = 0  # passes that are replayed
         self.learned = Learned()
         self.lock = threading.Lock()
         self.own = [(s.owner, s.at) for s in graph.tensors if s.itself]
@@ -217,7 +218,7 @@ class Region:
     def saved(self) -> list[str]:
         """The variables of what is saved that may lie in memory of the plan."""
         given = {k for p in self.passes.values() for k in p.gives}
-        if not any([p.run for p in self.passes.values()]):
+        if not self.made:
             return []
         return [n for k, n in enumerate(self.graph.variables) if k not in given and n[0] == "t"]
 
@@ -338,4 +339,5 @@ class Region:
             names = [found[out][1] if out in found else "None" for out in outs]
             returns = f"({''.join(f'{n}, ' for n in names)})"
             how.make(recorder.draft, recorder.given, returns, len(node.values))
+            self.made += 1
         return tuple([found[out][0] if out in found else None for out in outs])

@@ -104,7 +104,7 @@ class Plan:
     def __call__(self, tensors: Any) -> Any:
         """What the step returns, or `MISSED`."""
         forward = self.forward
-        if self.region is not None and len(forward.passes) < len(self.region.ready()):
+        if self.region is not None and len(forward.passes) < self.region.made:
             forward = self._compiled_anew()
         memory = forward.take()
         before = None if self.undo is None else self.undo.begin()

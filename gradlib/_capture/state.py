@@ -221,7 +221,7 @@ class State:
         try:
             self._walk_on()
         except Opaque as exc:
-            exc.found = self.kept
+            exc.found = [*self.kept, *[value for value, _ in self._todo]]
             raise
 
     def _walk_on(self) -> None:

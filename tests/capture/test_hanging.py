@@ -8,6 +8,7 @@ import pickle
 import random
 import re
 import threading
+import weakref
 
 import pytest
 
@@ -557,3 +558,23 @@ def test_a_module_that_counts_is_replayed_in_parts():
     found, called = run(torch.compile)
     assert found == expected
     assert called._call.parts.replays == 2
+
+
+class Opaque(nn.Module):
+    """One that has something which cannot be looked into."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.seen = net(), weakref.ref(W)
+
+    def forward(self, x):
+        return self.inner(x).tanh() * (self.seen() is W)
+
+
+def test_what_cannot_be_looked_into_is_replayed_in_parts():
+    torch.manual_seed(0)
+    model = torch.compile(Opaque())
+    for _ in range(7):
+        model(torch.ones(6, 4)).sum().backward()
+    assert model._call.replays == 0 and model._call.parts.replays == 1
+    assert "ReferenceType" in torch.explain(model._call)[0].why

@@ -21,7 +21,7 @@ def examine(start: int, count: int) -> int:
     """Run programs; returns how many differ."""
     from fuzz_examine import program_of
 
-    from tests.capture.as_steps import captured_part, differences
+    from tests.capture.as_steps import captured_part, differences, differentiated
 
     began, replayed, bad = time.time(), 0, 0
     for seed in range(start, start + count):
@@ -38,6 +38,9 @@ def examine(start: int, count: int) -> int:
             program, _ = captured_part(program)
             found, plans = differences(program)
             replayed += bool(plans)
+        if not found and seed % 3 == 0:  # backward outside
+            program, _ = captured_part(program, raw=True)
+            found, _ = differences(program, raw=True, after=differentiated)
         if found:
             bad += 1
             text = "\n".join([f"seed {seed}", program, *[f[:2000] for f in found]])
