@@ -46,6 +46,11 @@ def recorded_gradients(reached: State) -> list[bool]:
     return [t._grad is not None for t in reached.tensors.values()]
 
 
+def _history(t: Any) -> Any:
+    """The node that made a tensor, or a view, the last time that it was asked for."""
+    return t._fn if t._view is None or t._fn is not None else t._view.fn
+
+
 def _settings() -> tuple:
     return (
         get_default_dtype(),
@@ -72,7 +77,7 @@ class Recorder(Ops, Backward, Reads):
         ]
         draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
         self.gradients = recorded_gradients(self.reached)
-        histories = [(t, t._fn) for t, *_ in memory]
+        histories = [(t, _history(t)) for t, *_ in memory]
         state.capture = self
         modes.set_bits(state.bits | OBSERVE)
         recording.add(self)
@@ -94,7 +99,7 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
         if any([t._array is not array or t._rg is not rg for t, array, rg, *_ in memory]):
             self.refuse("it gives a tensor other memory, or changes what requires grad", False)
-        if any([t._fn is not node for t, node in histories]):
+        if any([_history(t) is not node for t, node in histories]):
             self.refuse("it gives a tensor from before another history", False)
         if any([raw_attributes(t).keys() - INTERNAL != names for t, _, _, names, _ in memory]):
             self.refuse("it puts an attribute on a tensor that outlives it", False)

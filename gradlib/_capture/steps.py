@@ -236,15 +236,16 @@ class Captured(StandIn):
                     return self._as_it_is(args, kwargs, _OWN_CLASS)
                 if not isinstance(array, _ndarray):
                     return self._elsewhere(args, kwargs)
-                requires = v._rg
-                if requires:
-                    key.append((v.__class__, v._grad is None))
+                if v._rg:
+                    key.append((v._grad is None, v.is_leaf))
                 elif v._grad is not None or (view and view.base._rg):
                     return self._as_it_is(args, kwargs, _SPECIAL)
                 if v._ver is INFERENCE:
                     return self._as_it_is(args, kwargs, _SPECIAL)
                 if (more := raw_attributes(v)) and not INTERNAL.issuperset(more):
                     return self._as_it_is(args, kwargs, _SPECIAL)
+                if v.__class__ is not Tensor:
+                    key.append(v.__class__)
                 tensors.append(v)
                 arrays.add(id(array))
                 key.append((array.shape, array.strides, array.dtype, view is None))

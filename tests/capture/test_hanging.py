@@ -423,6 +423,49 @@ def test_what_is_not_replayed():
     assert step.replays == 0 and "another history" in torch.explain(step)[0].why
 
 
+def test_arguments_that_are_views():
+    def reads(x):
+        return (x * W).sin()
+
+    def writes(x):
+        x.mul_(2)
+        return x * W
+
+    for f in (reads, writes):
+        step = torch.capture(f)
+        for k in range(8):
+            found = []
+            for how in (f, step):
+                leaf = torch.randn(
+                    2, 3, generator=torch.Generator().manual_seed(k)
+                ).requires_grad_()
+                base = leaf * 1.5
+                W.grad = None
+                (how(base[1]).sum() + base.sum()).backward()
+                found.append(facts([leaf.grad, W.grad, base.detach()]))
+            assert found[0] == found[1], (f.__name__, k)
+        assert step.replays == (f is reads)
+
+
+def test_what_kind_of_tensor_an_argument_is():
+    def f(x):
+        if isinstance(x, nn.Parameter):
+            return x * 2
+        return x * 3 if x.is_leaf else x * 4
+
+    step = torch.capture(f)
+    plain = X.clone().requires_grad_()
+    for _ in range(6):
+        for x, times in (
+            (nn.Parameter(X), 2),
+            (plain, 3),
+            (plain * 1, 4),
+            (nn.Parameter(X, False), 2),
+        ):
+            assert torch.equal(step(x), X * times)
+    assert step.replays == 4
+
+
 def test_programs():
     program = """
 a, w = D(1, 4, 3), D(2, 3, 3, rg=True)
