@@ -107,10 +107,12 @@ class Graph:
         given += [(("tensor", id(t)), t) for t in recorder.reached.tensors.values()]
         self._owned = [*given, *((("result", i), t) for i, t in enumerate(results))]
         self._edges: dict[tuple, tuple | None] = {}  # that leave the graph
+        owners: dict[tuple, Any] = {}
         for target, t in given:
-            if t._rg and (found := edge(t))[0] is not None:
-                self._edges[found] = None if found in self._edges else target
-                self._kept.append(found)
+            if t._rg and (found := edge(t))[0] is not None and owners.setdefault(found, t) is t:
+                self._edges.setdefault(found, target)
+            elif t._rg:
+                self._edges[found] = None
         self._gradients = [t._grad for _, t in given if t._grad is not None]
         roots = [edge(t)[0] for t in hanging]
         if any([node.__class__ is AccumulateGrad for node in roots]):

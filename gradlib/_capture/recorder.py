@@ -355,7 +355,7 @@ class Recorder(Ops, Backward, Reads):
             shares
             or (t._view is not None and not self._hangs(t))
             or type(t) is not Tensor
-            or raw_attributes(t).keys() - {"_detached"}
+            or raw_attributes(t).keys() - {"_detached", "_accumulator"}
         ):
             self.refuse(
                 "the step returns a view, or a tensor that shares memory with one that lives on",
