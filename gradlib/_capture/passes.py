@@ -155,7 +155,8 @@ class CompiledFunctionBackward(VariadicNode):
     """The node of the results of a replayed step.
 
     values: what was saved. owners, versions: tensors (of results their Storage) that must not have been changed.
-    beyond: the edges where the graph goes on. memory: what values lie in, None if others may have it, too.
+    beyond: the edges where the graph goes on. memory: a list of what values lie in; empty while a pass uses it, and if
+    others may have it, too.
     joined: the step's own nodes hang on it; see `join`.
     """
 
@@ -164,21 +165,22 @@ class CompiledFunctionBackward(VariadicNode):
     )  # fmt: skip
     node_name = "CompiledFunctionBackward"
     values: Any
-    memory: Any
+    memory: list
 
     def gradients(self, grads: tuple, traced: int) -> tuple:
         """The gradient for each edge that leaves the step."""
-        if self.values is None:
+        values, owners = self.values, self.owners
+        if values is None or owners is None:  # by another thread, perhaps
             freed(self)
         if self.joined:
             return grads
-        return self.region.gradients(self, grads, traced)
+        return self.region.gradients(self, values, owners, grads, traced)
 
     def release(self) -> None:
         """Let go of what was saved; the memory that it lies in is for the next replay."""
-        memory, self.memory, self.values, self.owners = self.memory, None, None, None
-        if memory is not None:
-            self.forward.keep(memory)
+        memory, self.memory, self.values, self.owners = self.memory, [], None, None
+        if memory:
+            self.forward.keep(memory.pop())
 
 
 def join(nodes: list) -> bool:
@@ -196,6 +198,14 @@ def join(nodes: list) -> bool:
             freed(node)
         node.region.join(node)
     return bool(alone)
+
+
+def _taken(how: Pass) -> tuple:
+    """Memory that no pass uses now."""
+    try:
+        return how.memory.pop()
+    except IndexError:
+        return how.layout.arrays()
 
 
 class Region:
@@ -233,7 +243,7 @@ class Region:
         node: Any = object.__new__(CompiledFunctionBackward)
         frame = user_frame(sys._getframe(1))
         node.seq, node.extra, node.code, node.lasti = next_seq(), None, frame.f_code, frame.f_lasti
-        node.region, node.values, node.forward, node.memory = self, values, forward, memory
+        node.region, node.values, node.forward, node.memory = self, values, forward, [memory]
         node.joined = False
         graph = self.graph
         node.n_out = len(graph.roots)
@@ -254,50 +264,59 @@ class Region:
                 owners.append(owner := tensors[k] if kind == "argument" else reached[k])
                 versions.append(version_of(owner))
 
-    def gradients(self, node: Any, grads: tuple, traced: int) -> tuple:
+    def gradients(self, node: Any, values: tuple, owners: list, grads: tuple, traced: int) -> tuple:
         """The gradients for the edges of a node."""
-        if traced == RAW and not state.bits & ANOMALY and self._current(node):
+        if traced == RAW and not state.bits & ANOMALY and self._current(node, values, owners):
             key = tuple([None if g is None else (g.__class__, g.strides, g.dtype) for g in grads])
             how = self.passes.get(key)
             if how is not None and how.run is not None:
-                memory = how.memory.pop() if how.memory else how.layout.arrays()
-                if key not in node.forward.passes:
-                    node.memory = None  # the gradients may lie in it
+                kept, mine = node.memory, None
                 try:
-                    found = how.run((*node.values, *grads), memory)
-                except Exception:
-                    return self._through(node, grads, traced)  # raises what eager mode raises
+                    mine = kept.pop()
+                except (
+                    IndexError
+                ):  # another thread runs a pass through it: nobody knows which is the last
+                    node.memory = []
+                memory = _taken(how)
+                try:
+                    found = how.run((*values, *grads), memory)
+                except Exception:  # as eager mode raises it
+                    return self._through(node, values, owners, grads, traced)
                 if len(how.memory) * how.layout.size < KEPT:
                     how.memory.append(memory)
+                if mine is not None and key in node.forward.passes:  # else gradients may lie in it
+                    kept.append(mine)
                 return found
             if sys.getprofile() is None and self.lock.acquire(blocking=False):
                 try:
-                    return self._write(node, key, grads)
+                    return self._write(node, values, owners, key, grads)
                 finally:
                     self.lock.release()
-        return self._through(node, grads, traced)
+        return self._through(node, values, owners, grads, traced)
 
-    def _current(self, node: Any) -> bool:
+    def _current(self, node: Any, values: tuple, owners: list) -> bool:
         """Whether what the node saved is as it was; if not, its own nodes say what is wrong."""
-        for owner, version in zip(node.owners, node.versions, strict=True):
+        for owner, version in zip(owners, node.versions, strict=True):
             if (owner.version if owner.__class__ is Storage else version_of(owner)) != version:
                 return False
-        return all([node.owners[k]._array is node.values[at] for k, at in self.own])
+        return all([owners[k]._array is values[at] for k, at in self.own])
 
-    def _again(self, node: Any, whole: Any = None) -> tuple[list, list]:
-        node.memory = None  # tensors are made of it, which others may keep
-        owners, versions, targets = node.owners, node.versions, node.beyond
-        return self.graph.again(node.values, owners, versions, targets, node.seq, whole)
+    def _again(
+        self, node: Any, values: tuple, owners: list, whole: Any = None
+    ) -> tuple[list, list]:
+        node.memory = []  # tensors are made of it, which others may keep
+        versions, targets = node.versions, node.beyond
+        return self.graph.again(values, owners, versions, targets, node.seq, whole)
 
     def join(self, node: Any) -> None:
         """Let the graph of the step itself hang on its node: gradients are differentiated again."""
-        nodes, _ = self._again(node, node)
+        nodes, _ = self._again(node, node.values, node.owners, node)
         node.edge_list = tuple([(nodes[k], nr) for k, nr in self.graph.roots])
         node.joined = True
 
-    def _through(self, node: Any, grads: tuple, traced: int) -> tuple:
+    def _through(self, node: Any, values: tuple, owners: list, grads: tuple, traced: int) -> tuple:
         """The gradients as the step's own nodes give them."""
-        nodes, outs = self._again(node)
+        nodes, outs = self._again(node, values, owners)
         task = GraphTask(True, traced == DIFFERENTIATED, False)
         task.traced = traced
         for (k, nr), grad in zip(self.graph.roots, grads, strict=True):
@@ -310,21 +329,21 @@ class Region:
             state.needed = needed
         return tuple([out.arrived for out in outs])
 
-    def _write(self, node: Any, key: tuple, grads: tuple) -> tuple:
+    def _write(self, node: Any, values: tuple, owners: list, key: tuple, grads: tuple) -> tuple:
         """The same, written down."""
         if len(self.passes) == KEYS and key not in self.passes:
             self.refuse(f"backward is called with more than {KEYS} layouts of gradients", "")
-            return self._through(node, grads, RAW)
+            return self._through(node, values, owners, grads, RAW)
         how = self.passes.setdefault(key, Pass())
-        nodes, outs = self._again(node)
-        recorder = PassRecorder(self.learned, self.fuses, node.values, grads)
+        nodes, outs = self._again(node, values, owners)
+        recorder = PassRecorder(self.learned, self.fuses, values, grads)
         needed, state.needed = state.needed, None
         try:
             found = recorder.run(self.graph, nodes, grads)
         except Unwritable as exc:
             self.refuse(f"backward: {exc}", "")
             state.needed = needed
-            return self._through(node, grads, RAW)
+            return self._through(node, values, owners, grads, RAW)
         finally:
             state.needed = needed
         if not recorder.off and how.draft is not None:
@@ -338,6 +357,6 @@ class Region:
         else:
             names = [found[out][1] if out in found else "None" for out in outs]
             returns = f"({''.join(f'{n}, ' for n in names)})"
-            how.make(recorder.draft, recorder.given, returns, len(node.values))
+            how.make(recorder.draft, recorder.given, returns, len(values))
             self.made += 1
         return tuple([found[out][0] if out in found else None for out in outs])
