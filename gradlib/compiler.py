@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ._capture import Captured, capture
+from ._capture import Captured
 from ._refused import refuse
 from .devices.numpy import chains
 from .nn import Module
@@ -62,7 +62,8 @@ def compile(
 
     Backward may be called on what it returns: passes through it are replayed, too, with the bits of eager mode. What
     does things that no plan can repeat (reads values, prints, changes what outlives it) runs as it is, with all its
-    effects, but for the modules in it; `gradlib.explain` says why.
+    effects, but for the modules in it; `gradlib.explain` says why. So it does on CUDA: CUDA graphs are for whole steps,
+    see `gradlib.capture`.
 
     Args:
         model: a function or Module; without one, a decorator is returned.
@@ -95,7 +96,7 @@ def compile(
         if backend != "inductor":
             return OptimizedModule(function, function) if module else function
         fuses = mode is not None and mode.startswith("max-autotune") and chains.works()
-        made = capture(function, mode="max" if fuses else None)
+        made = Captured(function, None, fuses)  # on CUDA it runs as it is
         _compiled.add(made)
         return OptimizedModule(function, made) if module else made
 

@@ -126,3 +126,35 @@ def test_a_model_on_two_dtypes_moves_as_one():
     assert moved[1].num_batches_tracked.dtype is gl.int64 and moved[1].running_mean.is_cuda
     back = moved.to("cpu")
     assert not any(t.is_cuda for t in back.state_dict().values())
+
+
+def test_compiled_models_train_as_their_own():
+    def run(wrap):
+        gl.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2)).cuda()
+        called = wrap(model)
+        optimizer, losses = gl.optim.SGD(model.parameters(), 0.1), []
+        for k in range(6):
+            called.train(k != 4)
+            x = gl.arange(24.0, device="cuda").reshape(6, 4).sin() + k
+            loss = called(x.requires_grad_() if k % 2 else x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, called
+
+    losses, called = run(gl.compile)
+    assert losses == run(lambda model: model)[0]
+    assert called._call.replays == 0
+    assert ["CUDA graph" in f.why for f in gl.explain(called._call)] == [True]
+
+
+def test_a_captured_function_of_what_requires_grad():
+    w = gl.ones(3, device="cuda", requires_grad=True)
+    step = gl.capture(lambda x: x * 2)
+    for _ in range(6):
+        w.grad = None
+        step(w).sum().backward()
+        assert w.grad.tolist() == [2, 2, 2]
+    assert ["requires grad" in f.why for f in gl.explain(step)] == [True]

@@ -180,12 +180,15 @@ class _Entry:
 class Captured(StandIn):
     """What :func:`capture` returns: call it like the step. It has the step's name and docstring.
 
+    Args:
+        settings: of CUDA graphs; None: there it runs as it is.
+
     Attributes:
         step: the function itself.
         findings: what is in the way of replaying, by (what, where); see `explain`.
     """
 
-    def __init__(self, step: Callable, settings: dict[str, Any], fuses: bool = False):
+    def __init__(self, step: Callable, settings: dict[str, Any] | None, fuses: bool = False):
         self.step, self.settings, self.fuses = step, settings, fuses
         self.findings: dict[tuple[str, str], Finding] = {}
         self._entries: dict[Any, _Entry] = {}
@@ -457,12 +460,18 @@ class Captured(StandIn):
         tensors = [v for v in pytree.flatten((args, kwargs))[0] if isinstance(v, Tensor)]
         if not any(t.is_cuda for t in tensors):
             return self._as_it_is(args, kwargs, "its arguments are neither on the CPU nor on CUDA")
+        if self.settings is None:
+            return self._as_it_is(args, kwargs, _COMPILED)
+        if any(t.requires_grad for t in tensors):
+            return self._as_it_is(args, kwargs, _REQUIRES)
         if self._on_cuda is None:
             self._on_cuda = capture_on_cuda(self.step, **self.settings)
         return self._on_cuda(*args, **kwargs)
 
 
 _TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes and other arguments"
+_COMPILED = "it runs on CUDA, where only what gradlib.capture is called on becomes a CUDA graph"
+_REQUIRES = "a tensor among its arguments requires grad, which a CUDA graph does not record"
 _OWN_CLASS = "a tensor among its arguments is of a class of its own"
 _SPECIAL = (
     "a tensor among its arguments has a .grad, attributes of its own, or was made in inference mode, "
