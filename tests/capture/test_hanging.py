@@ -75,6 +75,9 @@ def test_losses(name):
             continue
         *found, f = train(make, LOSSES[name], torch.capture, way)
         assert found == expected, way
+        if name == "checkpointed":  # what is packed is unpacked by functions, in backward
+            assert "packed values" in torch.explain(f)[0].why
+            continue
         assert f.replays, torch.explain(f)
         if chains.available():
             *found, f = train(make, LOSSES[name], torch.capture(mode="max"), way)
