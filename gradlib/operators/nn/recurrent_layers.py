@@ -11,11 +11,45 @@ the product with the state; (o, i, f, g, c) of an LSTM, c before the step; the l
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from ...op.declare import declare
+from ..kinds import F4, is_half, wide_or_none
 from .recurrent import activations, gru_gates, slope
+
+
+def _rounded_once(kernel: Callable) -> Callable:
+    """A kernel that computes half types in float32: all its results are rounded in the end."""
+
+    @functools.wraps(kernel)
+    def forward(xp, input, *rest, **attrs):
+        if not is_half(input):
+            return kernel(xp, input, *rest, **attrs)
+        found = kernel(xp, xp.wide(input), *[wide_or_none(xp, a) for a in rest], **attrs)
+        return tuple([f.astype(input.dtype) for f in found])
+
+    return forward
+
+
+def _formula_rounded_once(formula: Callable) -> Callable:
+    """The same of a gradient formula ``f(F, gs, input, ...)``."""
+
+    @functools.wraps(formula)
+    def rounded(F, gs, input, *rest):
+        have = getattr(input, "_array", input).dtype
+        if not is_half(getattr(input, "_array", input)):
+            return formula(F, gs, input, *rest)
+
+        def wide(a: Any) -> Any:
+            return F.cast(a, F4, have) if hasattr(a, "dtype") else a
+
+        found = formula(F, [wide(g) for g in gs], *map(wide, (input, *rest)))
+        return tuple([None if g is None else F.cast(g, have, F4) for g in found])
+
+    return rounded
 
 
 def _walk(xp, input, weight_ih, bias, reverse):
@@ -68,6 +102,7 @@ def _flops(at: int) -> Any:
 # -- RNN: h' = f(gates + W_hh h) ---------------------------------------------------------------------------------------
 
 
+@_rounded_once
 def _rnn_layer(xp, input, h, weight_ih, weight_hh, bias=None, *, relu, reverse):
     states = [h]
     for gates in _walk(xp, input, weight_ih, bias, reverse):
@@ -77,6 +112,7 @@ def _rnn_layer(xp, input, h, weight_ih, weight_hh, bias=None, *, relu, reverse):
     return out, states[-1].copy(), kept
 
 
+@_formula_rounded_once
 def _rnn_vjp(F, gs, input, h, weight_ih, weight_hh, bias, relu, reverse):
     times = _times(input, reverse)
     to_out, to_h = F.filled(gs, [(*input.shape[:2], h.shape[1]), tuple(h.shape)])
@@ -111,6 +147,7 @@ rnn_layer_op = declare(
 # -- GRU ---------------------------------------------------------------------------------------------------------------
 
 
+@_rounded_once
 def _gru_layer(xp, input, h, weight_ih, weight_hh, bias_ih=None, bias_hh=None, *, reverse):
     states, values = [h], []
     for x in _walk(xp, input, weight_ih, bias_ih, reverse):
@@ -129,6 +166,7 @@ def _thirds(F, x):
     return (F.slice(x, 1, k * n, (k + 1) * n, 1) for k in range(3))
 
 
+@_formula_rounded_once
 def _gru_vjp(F, gs, input, h, weight_ih, weight_hh, bias_ih, bias_hh, reverse):
     times = _times(input, reverse)
     to_out, to_h = F.filled(gs, [(*input.shape[:2], h.shape[1]), tuple(h.shape)])
@@ -174,6 +212,7 @@ gru_layer_op = declare(
 # -- LSTM --------------------------------------------------------------------------------------------------------------
 
 
+@_rounded_once
 def _lstm_layer(xp, input, h, c, weight_ih, weight_hh, bias=None, *, reverse):
     states, values = [h], []
     for x in _walk(xp, input, weight_ih, bias, reverse):
@@ -191,6 +230,7 @@ def _quarters(F, gates):
     return F.sigmoid(i), F.sigmoid(f), F.tanh(g), F.sigmoid(o)
 
 
+@_formula_rounded_once
 def _lstm_vjp(F, gs, input, h, c, weight_ih, weight_hh, bias, reverse):
     times = _times(input, reverse)
     shapes = [(*input.shape[:2], h.shape[1]), tuple(h.shape), tuple(c.shape)]

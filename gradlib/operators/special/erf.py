@@ -348,7 +348,7 @@ def _logit_grad(F, g, self, eps):
 
 logit_op = declare(
     "logit_of", _logit, elementwise=True, promote="float", self=_logit_grad, node="LogitBackward0",
-    public="logit",
+    public="logit", in_float32=False,  # bounds are numbers of the dtype
     domain=(0.15, 0.85),
     samples=lambda t: [(t(3, 4), None), (t(3, 4), 0.1), (t(), None), (t(0), 0.2)],
 )  # fmt: skip
