@@ -193,7 +193,7 @@ def through_float32(kernel: Any, *operands: Any, out: np.ndarray | None = None) 
         given.append(a)
     if large or half is None:
         half = next(a.dtype for a in operands if isinstance(a, _ARRAYS) and a.dtype in HALVES)
-    if kernel.__class__ is np.ufunc and (large or out is not None):
+    if kernel.__class__ is np.ufunc:
         made = _by_ufunc(kernel, half, operands, out)
         if made is not NotImplemented:
             return made
