@@ -164,15 +164,10 @@ class OptimizedModule(Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> OptimizedModule:
         mod = copy.deepcopy(self._orig_mod, memo)
         call = self._call
-        again = compile_like(call, mod) if isinstance(call, Captured) else mod
+        if not isinstance(call, Captured):
+            return OptimizedModule(mod, mod)
+        _compiled.add(again := call.like(mod))
         return OptimizedModule(mod, again)
-
-
-def compile_like(call: Captured, function: Any) -> Captured:
-    """`function` captured with the settings of `call`."""
-    made = Captured(function, call.settings, call.fuses)
-    _compiled.add(made)
-    return made
 
 
 def compile_module(module: Module, *args: Any, **kwargs: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,20 @@ class Functions(Writer):
             bits, state.capture, state.recorder = self.before
             modes.set_bits(bits)
 
+    def blamed(self, node: Any, run: Callable[[], Any]) -> Any:
+        """``run()`` with recorded ops; an exception tells of the node, as in the engine."""
+        try:
+            if self.off:
+                return run()
+            with self._Loud(self):
+                return run()
+        except Exception as exc:
+            told = errors.in_backward(exc)
+            errors.note(told, node)
+            if told is exc:
+                raise
+            raise told from exc
+
     def run_function(self, node: Any, grad: Any) -> list[tuple[int, tuple[Any, str]]]:
         """(position of the edge, its gradient and the variable of that) for each that the backward gives.
 
@@ -43,18 +58,7 @@ class Functions(Writer):
         pairs = [grad] if node.n_out == 1 else list(grad or [None] * node.n_out)
         given = [None if p is None else self._tensor_of(*p) for p in pairs]
         writes = len(self.writes)
-        try:
-            if self.off:
-                outs = node.gradients(given, 1)
-            else:
-                with self._Loud(self):
-                    outs = node.gradients(given, 1)
-        except Exception as exc:
-            told = errors.in_backward(exc)
-            errors.note(told, node)
-            if told is exc:
-                raise
-            raise told from exc
+        outs = self.blamed(node, lambda: node.gradients(given, 1))
         if len(self.writes) != writes:
             self.refuse(f"{node.name()} writes in place")
         result = []

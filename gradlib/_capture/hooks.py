@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function import BackwardCFunction
-from ..tape import engine, errors, saved
+from ..tape import engine, saved
 from ..tape.accumulation import keep_gradient
 from ..tape.attributes import raw_attributes
 from ..tape.device import copied
@@ -66,20 +66,6 @@ class Hooks(Functions):
         if any([leaf.extra is not None for leaf in leaves]):
             raise Unwritable("a node of a parameter has hooks")
 
-    def _blamed(self, node: Any, run: Callable[[], Any]) -> Any:
-        """``run()`` with recorded ops; an exception tells of the node, as in the engine."""
-        try:
-            if self.off:
-                return run()
-            with self._Loud(self):
-                return run()
-        except Exception as exc:
-            told = errors.in_backward(exc)
-            errors.note(told, node)
-            if told is exc:
-                raise
-            raise told from exc
-
     def _pair_of(self, array: Any, by: str) -> _Pair:
         """What code of the program gave as a gradient, or as a saved value."""
         name = None
@@ -97,7 +83,7 @@ class Hooks(Functions):
             if p is not None:
                 self._name(p[0], self._alias(p[1]))
         writes = len(self.writes)
-        found = self._blamed(node, lambda: run(list(arrays)))
+        found = self.blamed(node, lambda: run(list(arrays)))
         for tensor in self.writes[writes:]:
             if any([a is not None and np.may_share_memory(tensor._array, a) for a in arrays]):
                 self.refuse("a hook writes to a gradient in place")
@@ -186,7 +172,7 @@ class Hooks(Functions):
     def accumulated(self, node: Any) -> None:
         """The gradient of a leaf was added to its ``.grad``."""
         if node.variable._post_accumulate_grad_hooks:
-            self._blamed(node, lambda: engine.run_post_accumulate_hooks(node.variable))
+            self.blamed(node, lambda: engine.run_post_accumulate_hooks(node.variable))
 
     def cast(self, leaf: Any, pair: _Pair) -> _Pair:
         """A gradient in the dtype of its leaf."""
@@ -206,7 +192,7 @@ class Hooks(Functions):
 
     def unpacked(self, node: Any, name: str) -> _Pair:
         """The value of a saved tensor that a hook has packed."""
-        value = self._blamed(node, lambda: saved.unpack_tensor(node, name))
+        value = self.blamed(node, lambda: saved.unpack_tensor(node, name))
         known = None if self.off else self.tensor(value)
         if known is None:
             return self._pair_of(value._array, "a saved-tensor hook")
@@ -214,7 +200,7 @@ class Hooks(Functions):
 
     def unpacked_arrays(self, node: Any, slot: str) -> Any:
         """The same of arrays that a node keeps; see `saved.unpack_array`."""
-        found = self._blamed(node, lambda: saved.unpack_array(node, slot))
+        found = self.blamed(node, lambda: saved.unpack_array(node, slot))
         for array in found if isinstance(found, tuple) else (found,):
             if isinstance(array, np.ndarray) and (self.off or self._name_of_any(array) is None):
                 self._pair_of(array, "a saved-tensor hook")

@@ -351,7 +351,7 @@ class Captured(StandIn):
     def __deepcopy__(self, memo: dict) -> Captured:
         """Of a method: that of the object's copy, captured; of a function, this one."""
         step = copy.deepcopy(self.step, memo)
-        return self if step is self.step else type(self)(step, self.settings, self.fuses)
+        return self if step is self.step else self.like(step)
 
     def __reduce__(self) -> Any:
         if (owner := getattr(self.step, "__self__", None)) is not None:
@@ -422,9 +422,10 @@ class Captured(StandIn):
     def _split(self, found: list) -> None:
         """The step runs as it is from now on: what it can reach are parts that may be replayed."""
         if self.parts is None:
-            self.parts = Parts(found, getattr(self.step, "__self__", self.step), self._part)
+            self.parts = Parts(found, getattr(self.step, "__self__", self.step), self.like)
 
-    def _part(self, function: Callable) -> Captured:
+    def like(self, function: Callable) -> Captured:
+        """`function` captured with the settings of this one."""
         return type(self)(function, self.settings, self.fuses)
 
     def _give_up(self, entry: _Entry, why: str, where: str, args: tuple, kwargs: dict) -> Any:
