@@ -337,32 +337,45 @@ class Graph:
                 elif kind == "target":
                     t._fn, t._nr = targets[k]
             tensors.append((t, versions[how.owner] if how.owner >= 0 else version_of(t)))
+        made = _Made(values, tensors, storages, versions, nodes, beyond, roots, whole)
         for node, how in zip(nodes, self.nodes, strict=True):
-            self._fill(node, how, values, tensors, storages, versions, nodes, beyond, roots, whole)
+            made.fill(node, how)
         for (node, nr), i in roots.items():
             _with_history(node, nr, whole, i)
         return nodes, outs
 
-    def _fill(
-        self, node: Any, how, values, tensors, storages, versions, nodes, beyond, roots, whole
-    ) -> None:
+
+class _Made(NamedTuple):
+    """What the nodes of a graph are made again of; see `Graph.again`."""
+
+    values: tuple
+    tensors: list[tuple[Any, int]]
+    storages: list[Any]
+    versions: list[int]
+    nodes: list[Any]
+    beyond: list[tuple]
+    roots: dict[Any, Any]
+    whole: Any
+
+    def fill(self, node: Any, how: NodeAgain) -> None:
+        """Give a node what it had."""
         for slot, value in how.fixed:
             setattr(node, slot, value)
         for slot, at in how.raw:
-            setattr(node, slot, values[at])
+            setattr(node, slot, self.values[at])
         for key, k in how.tensors:
-            t, version = tensors[k]
+            t, version = self.tensors[k]
             setattr(node, f"s_{key}", t)
             setattr(node, f"v_{key}", version)
         for key, at, owner, nr, through in how.results:
-            storage = Storage() if owner < 0 else storages[owner]
-            setattr(node, f"s_{key}", values[at])
-            setattr(node, f"v_{key}", 0 if owner < 0 else versions[owner])
+            storage = Storage() if owner < 0 else self.storages[owner]
+            setattr(node, f"s_{key}", self.values[at])
+            setattr(node, f"v_{key}", 0 if owner < 0 else self.versions[owner])
             kept: Any = (storage, nr) if nr else storage
             if through is not None:
-                part, base = new(Part), nodes[through[0]]
-                part.nr = roots.get((base, 0), 0)
-                part.whole = weakref.ref(whole if (base, 0) in roots else base)
+                part, base = new(Part), self.nodes[through[0]]
+                part.nr = self.roots.get((base, 0), 0)
+                part.whole = weakref.ref(self.whole if (base, 0) in self.roots else base)
                 _, part.shape, part.dtype, part.steps = through
                 kept = storage, part
             setattr(node, f"k_{key}", kept)
@@ -371,15 +384,13 @@ class Graph:
             if e is None:
                 edges.append((None, 0))
             elif e[0] == "node":
-                edges.append((nodes[e[1]], e[2]))
+                edges.append((self.nodes[e[1]], e[2]))
             else:
-                edges.append(beyond[e[1]] if e[0] == "out" else (_nowhere(), 0))
+                edges.append(self.beyond[e[1]] if e[0] == "out" else (_nowhere(), 0))
         if how.part is not None:
             part: Any = new(how.part.kind)
             node.fn, part.seq, part.extra = part, node.seq, None
-            self._fill(
-                part, how.part, values, tensors, storages, versions, nodes, beyond, roots, whole
-            )
+            self.fill(part, how.part)
         if isinstance(node, VariadicNode):
             node.edge_list = tuple(edges)
         else:
