@@ -7,7 +7,7 @@ import platform
 
 import numpy as np
 
-from .devices.numpy import compiled, mkl, overlays
+from .devices.numpy import compiled, mkl, overlays, threads
 from .tape.settings import get_num_interop_threads, get_num_threads
 from .version import __version__
 
@@ -23,6 +23,9 @@ def show() -> str:
     """
     blas = np.show_config(mode="dicts") or {}
     name = blas.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown")
+    if kernels := threads.kernels():
+        pinned = os.environ.get("OPENBLAS_CORETYPE")  # older ones take several times as long
+        name += f", kernels {kernels}{' as OPENBLAS_CORETYPE says' if pinned else ''}"
     found = mkl.report()
     own = compiled.report(overlays)
     return (

@@ -56,6 +56,20 @@ def test_prints_a_table_and_writes_it_as_json(tmp_path):
         assert row["name"] in done.stdout
 
 
+def test_each_library_chooses_its_kernels_of_products(monkeypatch, tmp_path):
+    """A machine may pin those of NumPy's library to old ones, of half the speed, and has no such pin for PyTorch's."""
+    own = "import numpy; from gradlib.devices.numpy import threads; print(threads.kernels())"
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    command = [sys.executable, "-c", own]
+    chosen = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=True
+    )
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
+    bench("--only", "chain-no-grad", "--json", tmp_path / "result.json")
+    facts = json.loads((tmp_path / "result.json").read_text())["facts"]
+    assert facts["kernels of products"] == (chosen.stdout.strip() or "unknown")
+
+
 def test_times_single_ops(tmp_path):
     done = bench("--ops", "--only", "tanh", "--threads", 2, "--json", tmp_path / "result.json")
     assert done.returncode == 0, done.stdout + done.stderr

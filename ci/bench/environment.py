@@ -5,6 +5,17 @@ import os
 import sys
 
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# What pins kernels to those of older processors. Machines that want the same bits everywhere do so to the products of
+# NumPy alone, which then take twice as long. Here each library chooses for itself.
+PINS = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_CBWR",
+    "ONEDNN_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+)
 
 
 def add_threads(parser):
@@ -30,6 +41,8 @@ def set_up(arguments):
     add_threads(parser)
     threads = str(parser.parse_known_args(arguments)[0].threads)
     os.environ.update(dict.fromkeys(BLAS_THREADS, threads))
+    for name in PINS:
+        os.environ.pop(name, None)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX leaves memory to others
 
 

@@ -27,6 +27,8 @@ def facts(libraries, device, threads=1):
     """Where and with what the figures were made; the order is that of printing."""
     import numpy
 
+    from gradlib.devices.numpy import threads as of_numpy
+
     found = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "device": device_name(libraries["gradlib"], device),
@@ -34,6 +36,7 @@ def facts(libraries, device, threads=1):
         "threads": threads,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
+        "kernels of products": of_numpy.kernels() or "unknown",
     }
     if device == "cuda":
         found["driver"] = driver()

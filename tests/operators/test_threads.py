@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -376,6 +377,18 @@ gl.nn.functional.gelu(x).mul(2).sum().backward()
 assert spreading.begun and threading.active_count() == 2
 """
     run_alone(code, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
+
+def test_kernels_of_products_are_named():
+    """OpenBLAS keeps what OPENBLAS_CORETYPE pins, on a newer processor too."""
+    code = "import gradlib as gl; print(gl.__config__.show())"
+    alone = run_alone(code)
+    if "openblas" not in alone or platform.machine() not in ("x86_64", "AMD64"):
+        return
+    assert ", kernels " in alone
+    assert ", kernels Nehalem as OPENBLAS_CORETYPE says\n" in run_alone(
+        code, OPENBLAS_CORETYPE="Nehalem"
+    )
 
 
 class Threads(gl.utils.data.Dataset):

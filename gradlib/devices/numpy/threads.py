@@ -27,16 +27,31 @@ def openblas() -> Any:
     return None
 
 
+def _function(name: str) -> Any:
+    """A function of that library, whatever its names begin and end with; None where it is missing."""
+    for prefix in _PREFIXES:
+        for suffix in _SUFFIXES:
+            if (found := getattr(openblas(), f"{prefix}_{name}{suffix}", None)) is not None:
+                return found
+    return None
+
+
 @cache
 def _openblas() -> tuple[Any, Any] | None:
     """The functions (set, get) of that library, if there is one and it has them."""
-    library = openblas()
-    for prefix in _PREFIXES:
-        for suffix in _SUFFIXES:
-            name = f"{prefix}_set_num_threads{suffix}"
-            if hasattr(library, name):
-                return getattr(library, name), getattr(library, name.replace("set", "get"))
-    return None
+    found = _function("set_num_threads"), _function("get_num_threads")
+    return None if None in found else found
+
+
+def kernels() -> str:
+    """For which processor the kernels of OpenBLAS are, as it names it; "" where that is not known.
+
+    It chooses them when it is loaded, by the processor or as ``OPENBLAS_CORETYPE`` says.
+    """
+    if (function := _function("get_corename")) is None:
+        return ""
+    function.restype = ctypes.c_char_p
+    return function().decode()
 
 
 _lock = threading.Lock()
