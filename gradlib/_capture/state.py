@@ -16,7 +16,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from operator import is_
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from ..tape.sizes import Size
 from ..tape.source import is_library
 from ..tape.storage import INFERENCE
 from ..tape.tensor import Tensor
+from .identity import Same
 
 MOST = 50_000  # things that are looked at, at most
 _VALUES = (bool, int, float, complex, str, bytes, Size)
@@ -127,15 +127,16 @@ class State:
         self._walk()
         named = [f for f in self.kept if isinstance(f, (types.FunctionType, type))]
         self._slots += [(f, n) for n in self.names & _OF_DEFINITIONS for f in named]
-        self._kinds = list(map(type, self._objects))
+        self._kinds = Same(map(type, self._objects))
         self._lengths = [len(c) for c in chain(self._dicts, self._lists)]
-        self._values = list(self._read())
+        self._views = [d.values() for d in self._dicts]  # of what is in them at any time
+        self._values = Same(self._read())
         self._named = [d for d in self._dicts if id(d) not in self._fixed]
-        self._keys = list(chain.from_iterable(self._named))
+        self._keys = Same(chain.from_iterable(self._named))
 
     def values(self) -> list[Any]:
         """What was found, and functions of C that are kept somewhere."""
-        return [*self._values, *self.functions]
+        return [*self._values.things, *self.functions]
 
     def dicts(self) -> list[Any]:
         """The dicts that were found, and those of classes and objects."""
@@ -145,14 +146,14 @@ class State:
         """One more thing that is to stay as it is: an entry of a dict."""
         if (id(d), name) not in self._entries:
             self._entries[id(d), name] = d, name
-            self._values.append(d[name])
+            self._values = Same((*self._values.things, d[name]))
             self.kept.append(d)
 
     # -- is it as it was ---------------------------------------------------------------------------------------------
 
     def _read(self) -> Iterator[Any]:
         return chain(
-            chain.from_iterable([d.values() for d in self._dicts]),
+            chain.from_iterable(self._views),
             chain.from_iterable(self._lists),
             [c.cell_contents for c in self._cells],
             [getattr(value, name) for value, name in self._slots],
@@ -161,7 +162,7 @@ class State:
 
     def unchanged(self) -> bool:
         """Whether everything has the value that it had."""
-        if any(self._empty) or not all(map(is_, map(type, self._objects), self._kinds)):
+        if any(self._empty) or not self._kinds.are(map(type, self._objects)):
             return False
         if self._absent and not all([d.keys().isdisjoint(n) for d, n in self._absent.values()]):
             return False
@@ -172,16 +173,17 @@ class State:
         try:
             if list(map(len, chain(self._dicts, self._lists))) != self._lengths:
                 return False
-            if all(map(is_, self._read(), self._values)):
-                return all(map(is_, chain.from_iterable(self._named), self._keys)) or self._same()
-            return self._same()
+            if not self._values.are(self._read()):
+                return self._same()
+            return self._keys.are(chain.from_iterable(self._named)) or self._same()
         except (KeyError, ValueError, AttributeError):  # something that is gone
             return False
 
     def _same(self) -> bool:
         """`unchanged` by value; equal values take the place of those that are kept, so that it is quick again."""
-        values, keys = list(self._read()), list(chain.from_iterable(self._named))
-        pairs = zip(chain(values, keys), chain(self._values, self._keys), strict=True)
+        values, keys = Same(self._read()), Same(chain.from_iterable(self._named))
+        now = chain(values.things, keys.things)
+        pairs = zip(now, chain(self._values.things, self._keys.things), strict=True)
         if not all(same(a, b) for a, b in pairs):
             return False
         self._values, self._keys = values, keys
@@ -197,14 +199,14 @@ class State:
             n = sum(self._lengths[: len(self._dicts)])
             keys = list(chain.from_iterable(self._dicts))
             for key, a, b in zip(
-                keys, chain.from_iterable([d.values() for d in self._dicts]), self._values[:n],
+                keys, chain.from_iterable([d.values() for d in self._dicts]), self._values.things[:n],
                 strict=False,
             ):  # fmt: skip
                 if not same(a, b):
                     return f"{key!r}, which was {_short(b)} and is now {_short(a)}"
-            start = len(self._values) - len(self._entries)
+            start = len(self._values.things) - len(self._entries)
             for name, (d, key), b in zip(
-                names, self._entries.values(), self._values[start:], strict=True
+                names, self._entries.values(), self._values.things[start:], strict=True
             ):
                 if not same(d[key], b):
                     return f"{name}, which was {_short(b)} and is now {_short(d[key])}"

@@ -38,12 +38,35 @@ class ModuleFields:
     _load_state_dict_post_hooks: OrderedDict[int, Callable]
 
 
-HOOK_DICTS = tuple(name for name in ModuleFields.__annotations__ if "_hooks" in name)
+class _MadeOnDemand:
+    """The dict of hooks of one kind: most modules never have one, so it is made when somebody asks for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, module: Any, owner: type | None = None) -> Any:
+        # no __set__: what is in the module's `__dict__` comes before this
+        if module is None:
+            raise AttributeError(f"type object {owner!r} has no attribute {self.name!r}")
+        return vars(module).setdefault(self.name, OrderedDict())
+
+
+for _name in ModuleFields.__annotations__:
+    if "_hooks" in _name:
+        setattr(ModuleFields, _name, _MadeOnDemand(_name))
+
+
+_NONE: dict = {}
+
+
+def hooks_of(module: Any, name: str) -> dict:
+    """The dict of hooks of one kind, to read it: where there is none, none is made."""
+    return module.__dict__.get(name, _NONE)
 
 
 def new_fields() -> dict[str, Any]:
     """The `__dict__` of a module that owns nothing yet."""
-    fields: dict[str, Any] = {
+    return {
         "training": True,
         "_parameters": {},
         "_buffers": {},
@@ -51,6 +74,3 @@ def new_fields() -> dict[str, Any]:
         "_is_full_backward_hook": None,
         "_modules": {},
     }
-    for name in HOOK_DICTS:
-        fields[name] = OrderedDict()
-    return fields

@@ -12,7 +12,7 @@ from ...tape.modes import state
 from ...tape.tensor import Tensor
 from . import _global_hooks as everywhere
 from ._backward_hooks import BackwardHook, attach_non_full
-from ._base import ModuleFields
+from ._base import ModuleFields, hooks_of
 from ._global_hooks import (
     _global_backward_hooks,
     _global_backward_pre_hooks,
@@ -68,10 +68,10 @@ class Calling(ModuleFields):
         """Whether hooks exist; forgets the mark on this instance when its own are gone."""
         fields = self.__dict__
         if (
-            fields["_forward_hooks"]
-            or fields["_forward_pre_hooks"]
-            or fields["_backward_hooks"]
-            or fields["_backward_pre_hooks"]
+            fields.get("_forward_hooks")
+            or fields.get("_forward_pre_hooks")
+            or fields.get("_backward_hooks")
+            or fields.get("_backward_pre_hooks")
         ):
             return True
         fields.pop("_hooked", None)
@@ -89,7 +89,7 @@ class Calling(ModuleFields):
             replaced = hook(self, args)
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
-        for hook_id, hook in tuple(self._forward_pre_hooks.items()):
+        for hook_id, hook in tuple(hooks_of(self, "_forward_pre_hooks").items()):
             if hook_id in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is not None:
@@ -131,7 +131,7 @@ class Calling(ModuleFields):
             for i, hook in _global_forward_hooks.items()
         ] + [
             (i, hook, i in self._forward_hooks_with_kwargs)
-            for i, hook in self._forward_hooks.items()
+            for i, hook in hooks_of(self, "_forward_hooks").items()
         ]
 
     def _run_always_called(
@@ -139,7 +139,7 @@ class Calling(ModuleFields):
     ) -> None:
         """After an error: run the hooks that asked for it and have not run yet."""
         for hook_id, hook, with_kwargs in self._all_forward_hooks():
-            own = hook_id in self._forward_hooks_always_called
+            own = hook_id in hooks_of(self, "_forward_hooks_always_called")
             if hook_id in called or not (own or hook_id in _global_forward_hooks_always_called):
                 continue
             try:
@@ -164,19 +164,21 @@ class Calling(ModuleFields):
             _global_backward_hooks.values()
         )
         (full if self._is_full_backward_hook is True else non_full).extend(
-            self._backward_hooks.values()
+            hooks_of(self, "_backward_hooks").values()
         )
         return full, non_full
 
     def _get_backward_pre_hooks(self) -> list[Callable]:
-        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        return [
+            *_global_backward_pre_hooks.values(),
+            *hooks_of(self, "_backward_pre_hooks").values(),
+        ]
 
     def _add_hook(
         self, registry: str, hook: Callable, extra: tuple[str, ...] = (), prepend: bool = False
     ) -> RemovableHandle:
-        fields = self.__dict__
-        extras = [fields[name] for name in extra]
-        handle = add_hook(fields[registry], hook, *extras, prepend=prepend)
+        extras = [getattr(self, name) for name in extra]
+        handle = add_hook(getattr(self, registry), hook, *extras, prepend=prepend)
         self.__dict__["_hooked"] = True
         return handle
 

@@ -12,7 +12,7 @@ from ...autograd.grad_mode import no_grad
 from ...tape.hooks import RemovableHandle, add_hook
 from ...tape.tensor import Tensor
 from ..parameter import Parameter, is_lazy
-from ._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields
+from ._base import _EXTRA_STATE_KEY_SUFFIX, ModuleFields, hooks_of
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -108,7 +108,7 @@ class StateDict(ModuleFields):
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in hooks_of(self, "_state_dict_pre_hooks").values():
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
@@ -116,7 +116,7 @@ class StateDict(ModuleFields):
                 module.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        for hook in self._state_dict_hooks.values():
+        for hook in hooks_of(self, "_state_dict_hooks").values():
             replaced = hook(self, destination, prefix, local_metadata)
             if replaced is None:
                 continue
@@ -163,7 +163,7 @@ class StateDict(ModuleFields):
                     below = f"{prefix}{name}."
                     load(child, {k: v for k, v in entries.items() if k.startswith(below)}, below)
             incompatible = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
+            for hook in hooks_of(module, "_load_state_dict_post_hooks").values():
                 if hook(module, incompatible) is not None:
                     raise AssertionError(
                         "Hooks registered with ``register_load_state_dict_post_hook`` are not "
@@ -206,7 +206,7 @@ class StateDict(ModuleFields):
             unexpected_keys,
             error_msgs,
         )
-        for hook in self._load_state_dict_pre_hooks.values():
+        for hook in hooks_of(self, "_load_state_dict_pre_hooks").values():
             hook(*given)
         transient = self._non_persistent_buffers_set
         kept = {name: buf for name, buf in self._buffers.items() if name not in transient}
