@@ -21,6 +21,7 @@ SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairw
 LARGE = 4096  # elements from which an array is worth another look at its layout
 LONG = 1 << 15  # longer rows are summed in runs, one row at a time
 F8 = np.dtype(np.float64)
+_FIRST = (0,)
 
 _kept: dict = {}
 ADD: Any = np.add.reduce
@@ -130,6 +131,8 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     """
     size = array.size
     if size < LARGE:
+        if dim == _FIRST and not keepdim and array.ndim == 2 and array.dtype.kind == "f":
+            return array.T.dot(ones(array.shape[0], array.dtype))  # in less time than `reduce`
         return ADD(array, dim or None, None, None, keepdim)
     if size >= spreading.LARGE:
         spreading.met(size)
