@@ -9,6 +9,8 @@ place do.
 What a run makes is an array where anything behind it uses it, and else a few blocks in the cache. Its calls are those
 of the lines, so its results have the same bits (see `devices/numpy/chains.py`). An array that turns out to be laid
 out in another way than when the plan was written is noticed by the kernel, and the lines are run one by one.
+
+Where arrays are small, what is left of a plan is joined further; see sequence.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from typing import Any
 
 from .calls import read
 from .memory import Groups
-from .runs import Fused, Layout, Run
+from .runs import Layout, Run
+from .sequence import gather
+from .together import Fused, Joined
 from .totals import Total
 
 MOST = 1000  # lines of a run
@@ -31,7 +35,7 @@ def fuse(
     returned: set[str],
     sums: dict[str, Total],
     constant: Callable,
-) -> tuple[list, list[Fused]]:
+) -> tuple[list, list[Fused | Joined]]:
     """The lines of a plan with runs in the place of what they are made of.
 
     Args:
@@ -41,7 +45,9 @@ def fuse(
         sums: of variables that are made of the sum of all elements of another one, how.
         constant: gives the name of a new constant.
     """
-    return _Fusion(lines, names, layouts, returned, sums, constant).done()
+    fusion = _Fusion(lines, names, layouts, returned, sums, constant)
+    lines, fused = fusion.done()
+    return gather(lines, names, fusion.layouts, returned, fusion.alone, constant, fused), fused
 
 
 class _Fusion:
@@ -63,10 +69,13 @@ class _Fusion:
                 self.users.setdefault(self.groups.of(n), set()).add(i)
         self.kept, self.returned = returned, {self.groups.of(n) for n in returned}
         self.result: list = []
-        self.fused: list[Fused] = []
+        self.fused: list[Fused | Joined] = []
+        self.alone: dict[
+            str, Any
+        ] = {}  # by the text of a run of one small call, the line that it was
         self.run: Run | None = None
 
-    def done(self) -> tuple[list, list[Fused]]:
+    def done(self) -> tuple[list, list[Fused | Joined]]:
         for i, line in enumerate(self.lines):
             self._take(i, line)
         self._end()

@@ -11,26 +11,10 @@ import numpy as np
 from ..devices.numpy import chains, mkl
 from ..devices.numpy.sums import add_up
 from ..op import spreading
-from ..tape.source import describe
 from .calls import Called, Named
 from .memory import OUT, Made
-
-
-class Fused(NamedTuple):
-    """A run that became one kernel: its ops, how many elements, and the lines of the program."""
-
-    ops: list[str]
-    elements: int
-    sites: list[Any]
-
-    def told(self, name: str) -> tuple[str, str, str]:
-        """What, why and where, for people."""
-        places = list(dict.fromkeys([describe(site) for site in self.sites if site is not None]))
-        return (
-            name,
-            f"fused: {', '.join(self.ops)} on {self.elements} elements is one kernel",
-            "; ".join(places),
-        )
+from .sequence import SMALL
+from .together import Fused
 
 
 class Layout(NamedTuple):
@@ -349,7 +333,13 @@ class Run:
 
     def _pays(self, elements: int) -> bool:
         count = len(self.calls)
-        return count > 1 or (count == 1 and elements >= spreading.LARGE)
+        return count > 1 or (
+            count == 1 and (elements >= spreading.LARGE or self._single_and_small(elements))
+        )
+
+    def _single_and_small(self, elements: int) -> bool:
+        """Whether it is one call that pays as a part of a sequence alone."""
+        return len(self.members) == 1 and elements <= SMALL
 
     def _written(self, outs: list[str], summed: dict[str, str], elements: int) -> list:
         fusion = self.fusion
@@ -369,13 +359,16 @@ class Run:
         given = [*self.arrays, *outs]
         chain = self._chain(outs, given, list(summed), elements)
         text = f"{fusion.constant(chain)}({', '.join(given)})"
+        single = self._single_and_small(elements)
+        if single:
+            fusion.alone[text] = self.members[0][1]
         if summed:
             text = f"{''.join(f'{n}, ' for n in summed.values())}= {text}"
         names = tuple(summed.values())
         line = first._replace(text=text, outs=names, ins=tuple(given), what=what, made=None)
-        fusion.fused.append(
-            Fused(ops, elements, [line.site for _, line in self.members if line.what])
-        )
+        if not single:
+            sites = [line.site for _, line in self.members if line.what]
+            fusion.fused.append(Fused(ops, elements, sites))
         return [*made, line]
 
     def _chain(

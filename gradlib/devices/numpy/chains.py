@@ -247,6 +247,12 @@ def loop_of(ufunc: np.ufunc, kinds: str) -> tuple[int, int] | None:
         return None
     if ufunc is np.power and np.dtype(kinds[0]).kind in "iu":
         return None  # raises an exception for some
+    loop = listed(ufunc, kinds)
+    return loop if loop is not None and _same_bits(ufunc, kinds, loop) else None
+
+
+def listed(ufunc: np.ufunc, kinds: str) -> tuple[int, int] | None:
+    """(address, data) of the loop that the object of a ufunc names for these kinds; None where it names none."""
     written = f"{kinds[:-1]}->{kinds[-1]}"
     if written not in ufunc.types:
         return None
@@ -261,10 +267,7 @@ def loop_of(ufunc: np.ufunc, kinds: str) -> tuple[int, int] | None:
         return None
     k = ufunc.types.index(written)
     address, data = found.functions[k], found.data[k] if found.data else 0
-    if not address:
-        return None
-    loop = address, data or 0
-    return loop if _same_bits(ufunc, kinds, loop) else None
+    return (address, data or 0) if address else None
 
 
 def _written(codes: bytes) -> str:

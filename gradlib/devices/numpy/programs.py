@@ -30,6 +30,7 @@ CALL = 8  # what, address of the loop, its data, number of arguments, slots
 # number; what a block makes on its way; one number that a block makes.
 DENSE, ONE, ROW, COLUMN, REPEATED, WINDOW, CONSTANT, SCRATCH, SINGLE = range(9)
 LOOP, WHERE, ROWS, COLUMNS, TO_FLOAT, TO_DOUBLE, TO_INT, TO_LONG, COPY = range(9)  # what calls do
+PROGRAM, PRODUCT = range(2)  # what steps of a sequence do
 TYPE, DATA, DIMENSIONS, SHAPE, STRIDES, DESCR, FLAGS = (
     8,
     16,
@@ -164,44 +165,21 @@ def _fill(size, given, out, count):
 
 
 @njit("int64(int64, int64, int64, int64)", nogil=True, cache=True, error_model="numpy")
-def run(program, arrays, first, last):
-    """Blocks `first` up to `last` (-1: all) of a program on the arrays of a tuple.
-
-    Returns:
-        0; or 1, and nothing was done, if an array is not as the program wants it.
-    """
+def _blocks(program, starts, first, last):
+    """Blocks `first` up to `last` (-1: all) of a program. `starts`: the addresses of the arrays that it is given."""
     slots, given, calls = _word(program), _word(program + 8), _word(program + 16)
-    if _word(arrays + LENGTH) != given:
-        return 1
     total, long, row = _word(program + 24), _word(program + 32), _word(program + 40)
     table = program + 8 * HEADER
     code = table + 8 * SLOT * slots
-    memory = np.empty(_word(program + 48) + 64 + 24 * slots, np.uint8)
+    memory = np.empty(_word(program + 48) + 64 + 24 * slots + 96 + 8, np.uint8)
     begin = (memory.ctypes.data + 63) // 64 * 64
-    places = (
-        memory.ctypes.data + memory.size - 24 * slots
-    )  # of each slot: where it begins, where the block's part is
-    places = places // 8 * 8
+    # of each slot: where it begins, where the block's part is, the step; then what a loop is called with
+    places = (begin + _word(program + 48) + 7) // 8 * 8
     for s in range(slots):
         at = table + 8 * SLOT * s
         kind, start = _word(at), _word(at + 16)
         if s < given:
-            array = _word(arrays + ITEMS + 8 * s)
-            if _word(array + TYPE) != _word(program + 56):
-                return 1
-            if _word(array + DESCR) != _word(at + 32):
-                return 1
-            flags = _half_word(array + FLAGS)
-            if not flags & ALIGNED or (kind != REPEATED and not flags & CONTIGUOUS):
-                return 1
-            size, shape, strides = 1, _word(array + SHAPE), _word(array + STRIDES)
-            for d in range(_half_word(array + DIMENSIONS)):
-                size *= _word(shape + 8 * d)
-                if kind == REPEATED and _word(strides + 8 * d):
-                    return 1
-            if size != _word(at + 24):
-                return 1
-            start = _word(array + DATA)
+            start = _word(starts + 8 * s)
         elif kind in (SCRATCH, SINGLE):
             start += begin
         _set_word(places + 24 * s, start)
@@ -217,8 +195,8 @@ def run(program, arrays, first, last):
         pieces = total // row * each
     if last < 0:
         last = pieces
-    frame = np.empty(12, np.int64)
-    args, steps, count = frame.ctypes.data, frame.ctypes.data + 40, frame.ctypes.data + 80
+    args = places + 24 * slots
+    steps, count = args + 40, args + 80
     for block in range(first, last):
         if each:
             line = block // each
@@ -284,4 +262,83 @@ def run(program, arrays, first, last):
                 _to_int(n, a, b, _word(steps))
             else:
                 _to_long(n, a, b, _word(steps))
-    return 0 if memory.size + frame.size else 1  # so that both live until here
+    return memory.size  # so that it lives until here
+
+
+@njit("int64(int64, int64, int64)", nogil=True, cache=True, error_model="numpy")
+def _fits(array, kind_of, at):
+    """Whether an array is as the words of a slot want it; kind_of: the address of the type of arrays."""
+    kind = _word(at)
+    if _word(array + TYPE) != kind_of or _word(array + DESCR) != _word(at + 32):
+        return 0
+    flags = _half_word(array + FLAGS)
+    if not flags & ALIGNED or (kind != REPEATED and not flags & CONTIGUOUS):
+        return 0
+    size, shape, strides = 1, _word(array + SHAPE), _word(array + STRIDES)
+    for d in range(_half_word(array + DIMENSIONS)):
+        size *= _word(shape + 8 * d)
+        if kind == REPEATED and _word(strides + 8 * d):
+            return 0
+    return 1 if size == _word(at + 24) else 0
+
+
+@njit("int64(int64, int64, int64, int64)", nogil=True, cache=True, error_model="numpy")
+def run(program, arrays, first, last):
+    """Blocks `first` up to `last` (-1: all) of a program on the arrays of a tuple.
+
+    Returns:
+        0; or 1, and nothing was done, if an array is not as the program wants it.
+    """
+    given = _word(program + 8)
+    if _word(arrays + LENGTH) != given:
+        return 1
+    starts = np.empty(given + 1, np.int64)
+    for s in range(given):
+        array = _word(arrays + ITEMS + 8 * s)
+        if not _fits(array, _word(program + 56), program + 8 * HEADER + 8 * SLOT * s):
+            return 1
+        starts[s] = _word(array + DATA)
+    _blocks(program, starts.ctypes.data, first, last)
+    return 0 if starts.size else 1  # so that they live until here
+
+
+@njit("int64(int64, int64)", nogil=True, cache=True, error_model="numpy")
+def run_all(program, arrays):
+    """A sequence of programs and products on the arrays of a tuple. Returns 0, or 1 as `run` does.
+
+    Words: slots, arrays, steps, bytes of scratch, address of the type of arrays; the slots, as those of programs; the
+    steps: what, words of it, then for a program its address and for each of its arrays a slot, for a product the
+    address of the loop, its data, its sizes, its strides and three slots.
+    """
+    slots, given, count = _word(program), _word(program + 8), _word(program + 16)
+    if _word(arrays + LENGTH) != given:
+        return 1
+    places = np.empty(2 * slots + 4, np.int64)  # of slots; and those of one step
+    memory = np.empty(_word(program + 24) + 64, np.uint8)
+    begin = (memory.ctypes.data + 63) // 64 * 64
+    table = program + 8 * HEADER
+    for s in range(slots):
+        at = table + 8 * SLOT * s
+        start = _word(at + 16)
+        if s < given:
+            array = _word(arrays + ITEMS + 8 * s)
+            if not _fits(array, _word(program + 32), at):
+                return 1
+            start = _word(array + DATA)
+        elif _word(at) == SCRATCH:
+            start += begin
+        places[s] = start
+    own = places.ctypes.data + 8 * slots
+    at = table + 8 * SLOT * slots
+    for _ in range(count):
+        what, long = _word(at), _word(at + 8)
+        if what == PROGRAM:
+            for k in range(long - 3):
+                _set_word(own + 8 * k, places[_word(at + 24 + 8 * k)])
+            _blocks(_word(at + 16), own, 0, -1)
+        else:
+            for k in range(3):
+                _set_word(own + 8 * k, places[_word(at + 136 + 8 * k)])
+            _call(_word(at + 16), own, at + 32, at + 64, _word(at + 24))
+        at += 8 * long
+    return 0 if memory.size + places.size else 1  # so that both live until here
