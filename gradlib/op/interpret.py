@@ -444,7 +444,6 @@ def record(op, args: tuple, attrs: tuple, raw: Any, hidden: tuple, inside: bool 
 
 def connect(op, args: tuple, attrs: tuple, outs: list, hidden: tuple, inside: bool = False) -> Any:
     """Give the results of `op`, Tensors without history, theirs; see `record`."""
-    first = next(a for a in args if isinstance(a, Tensor))
     single = op.n_out == 1
     node = None
     if not state.bits & (NO_GRAD | INFERENCE) and op.differentiable:
@@ -461,10 +460,12 @@ def connect(op, args: tuple, attrs: tuple, outs: list, hidden: tuple, inside: bo
         if diff:
             node = make_node(op, args, attrs, outs[0]._array.shape if single else (), inside)
             finish_node(node, outs, hidden)
-    if op.view and single:
-        views.attach(outs[0], first, op, attrs, node)
-    elif op.view:
-        attach_outputs(op, attrs, first, outs, node)
+    if op.view:
+        first = next(a for a in args if isinstance(a, Tensor))
+        if single:
+            views.attach(outs[0], first, op, attrs, node)
+        else:
+            attach_outputs(op, attrs, first, outs, node)
     return outs[0] if single else tuple(outs)
 
 

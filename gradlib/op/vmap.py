@@ -355,8 +355,10 @@ def level_of(args: Iterable) -> Any:
     found = None
     for a in args:
         array = a._array if isinstance(a, Tensor) else a
-        if array.__class__ is Logical and (found is None or array.level.id > found.id):
-            found = array.level
+        if array.__class__ is Logical:
+            level = array.level
+            if level is not found and (found is None or level.id > found.id):
+                found = level
     return found
 
 
@@ -386,7 +388,7 @@ def _rule_named(name: str) -> Callable:
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
-    given = tuple(a.value if hasattr(a, "value") else a for a in args)
+    given = tuple([a if isinstance(a, Tensor) else getattr(a, "value", a) for a in args])
     parts = [level.part(a) for a in given]
     differs = any([has_batch for _, has_batch in parts])
     if op.arrays and not differs:
