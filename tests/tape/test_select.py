@@ -45,6 +45,13 @@ def test_same_bits_and_layout(x, y, dtypes, size, orders, part):
     assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("size", [100, 9000])
+def test_an_array_of_one_zero_counts_with_its_dtype(size):
+    condition, half = np.zeros(size, bool), np.ones(size, np.float16)
+    for zero in (np.asarray(0.0), np.float64(0.0)):
+        assert select.where(condition, zero, half).dtype == np.where(condition, zero, half).dtype
+
+
 def test_broadcast_operands_and_other_conditions():
     draw = np.random.default_rng(0)
     condition, row = draw.random((200, 100)) < 0.5, draw.standard_normal(100)

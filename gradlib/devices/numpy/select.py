@@ -38,8 +38,9 @@ def where(condition: Any, *operands: Any) -> Any:
     if a is None or b is None:
         number = x if a is None else y
         zero = _is_plain_zero(number)
-        # beside 0 half types stay what they are, too: NumPy would make bfloat16 float64
-        if not (zero and is_half(like)) and np.result_type(like.dtype, number) != like.dtype:
+        # beside Python's 0 half types stay what they are, too: NumPy would make bfloat16 float64
+        stays = zero and is_half(like) and number.__class__ in (int, float)
+        if not stays and np.result_type(like.dtype, number) != like.dtype:
             return np.where(condition, x, y)
         if zero:
             mask = _mask(condition, word, a is not None)
