@@ -14,13 +14,15 @@ import numpy as np
 
 from ...op import spreading
 from ...tape import handed
-from . import parallel
+from . import half_bits, parallel
+from .blocks import spans
+from .half_bits import BLOCK, hand_back, is_half_type, widen_half, widened
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
 LARGE = 4096  # elements from which an array is worth another look at its layout
 LONG = 1 << 15  # longer rows are summed in runs, one row at a time
-F8 = np.dtype(np.float64)
+F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 
 _kept: dict = {}
 ADD: Any = np.add.reduce
@@ -123,12 +125,30 @@ def _run_sums(runs):
     return out
 
 
+def _run_sums_of_halves(runs):
+    """The same of a half type, in float32: pieces end where those of float32 may."""
+    out, one = np.empty(len(runs), F4), ones(runs.shape[1], F4)
+
+    def piece(i: int, j: int) -> None:
+        if half_bits.row_sums is not None:
+            return half_bits.row_sums(runs[i:j], out[i:j])
+        lent: list = []
+        np.dot(widened(runs[i:j], lent), one, out[i:j])
+        hand_back(lent)
+
+    parallel.each(spans(len(runs), BLOCK // len(one) // 64 * 64), runs.size, piece)
+    return out
+
+
 def add_up(array, dim: tuple, keepdim: bool = False):
     """``add.reduce`` over `dim` (() for all dimensions).
 
     Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
+    Sums of half types are float32.
     """
     size = array.size
+    if is_half_type(array.dtype):
+        return _add_up_halves(array, dim, keepdim)
     if size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
     if size >= spreading.LARGE:
@@ -164,6 +184,24 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     if keepdim:
         return out.reshape([1 if not dim or d in dim else n for d, n in enumerate(shape)])
     return out
+
+
+def _add_up_halves(array, dim: tuple, keepdim: bool):
+    """The same of a half type: trailing dimensions of a large contiguous array in pieces, others in float32."""
+    shape, first = array.shape, array.ndim
+    while first and (not dim or first - 1 in dim):
+        first -= 1
+    inner = math.prod(shape[first:])
+    row = inner if inner <= RUN else math.gcd(inner, RUN)
+    fits = array.size > SHORT and row >= 32 and len(dim) in (0, array.ndim - first)
+    if not fits or not array.flags.c_contiguous:
+        return add_up(widen_half(array), dim, keepdim)
+    parts = _run_sums_of_halves(array.reshape(-1, row))
+    if not first and not keepdim:
+        return ADD(parts)
+    out = parts.reshape((*shape[:first], inner // row))
+    out = _add_strided(out, (first,), False) if inner != row else out.reshape(shape[:first])
+    return out.reshape([*shape[:first], *[1] * (array.ndim - first)]) if keepdim else out
 
 
 def _add_strided(array, dim: tuple, keepdim: bool):
