@@ -20,6 +20,7 @@ from . import blocks, parallel
 from .mkl import dense
 
 BLOCK = 1 << 16  # elements: what a conversion makes of them on its way stays in the cache
+LONG = 1 << 17  # the same of a kernel of float32, which makes less
 FEW = 1 << 9  # elements below which float16 is converted by NumPy: the ways here are many calls
 _BFLOAT16, _FLOAT16 = bfloat16.np, float16.np
 
@@ -30,13 +31,13 @@ _kept: list[np.ndarray] = []
 
 
 def borrow(count: int) -> list[np.ndarray]:
-    """Vectors of `BLOCK` float32 numbers, which the caller hands back: new ones cost as much as a pass over them."""
+    """Vectors of `LONG` float32 numbers, which the caller hands back: new ones cost as much as a pass over them."""
     found = []
     while len(found) < count:
         try:
             found.append(_kept.pop())
         except IndexError:
-            found.append(np.empty(BLOCK, F4))
+            found.append(np.empty(LONG, F4))
     return found
 
 
@@ -140,7 +141,7 @@ def narrow(x: np.ndarray, out: np.ndarray) -> None:
 
 
 def _run(convert: Callable[[Any, Any], None], x: np.ndarray, out: np.ndarray) -> None:
-    if x.size <= BLOCK:
+    if x.size <= BLOCK or convert is _by_numpy:
         convert(x, out)
     else:
         for i, j in blocks.spans(x.size, BLOCK):
@@ -175,7 +176,7 @@ def is_half_type(dtype: np.dtype) -> bool:
 def _lent(part: np.ndarray, lent: list) -> np.ndarray:
     """An array of float32 of the shape of `part`, in borrowed memory if it has room there."""
     n = part.size
-    if n > BLOCK:
+    if n > LONG:
         return np.empty(part.shape, F4)
     lent += borrow(1)
     return lent[-1][:n].reshape(part.shape)
@@ -223,7 +224,9 @@ def narrow_half(array: Any, dtype: np.dtype) -> Any:
 
 
 def _is_for_numpy(convert: Callable, size: int) -> bool:
-    return size < FEW or (convert is _by_numpy and size < parallel.SHARED)
+    if convert is _by_numpy:
+        return size < parallel.SHARED or parallel.width() == 1
+    return size < FEW
 
 
 def _converted(array: np.ndarray, dtype: np.dtype, convert: Callable) -> np.ndarray:
@@ -233,5 +236,6 @@ def _converted(array: np.ndarray, dtype: np.dtype, convert: Callable) -> np.ndar
     if n <= BLOCK:
         convert(given, target)
     else:
-        parallel.each(blocks.spans(n, BLOCK), n, lambda i, j: convert(given[i:j], target[i:j]))
+        step = BLOCK if convert is _narrow_float16 else LONG
+        parallel.each(blocks.spans(n, step), n, lambda i, j: convert(given[i:j], target[i:j]))
     return out

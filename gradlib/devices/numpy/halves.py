@@ -22,7 +22,7 @@ from ...op import halves
 from ...operators.kinds import F4, F8, is_half, narrow
 from ...tape.dtypes import HALVES, bfloat16, float16
 from . import blocks, half_bits, parallel
-from .half_bits import BLOCK, narrow_half, widen_half
+from .half_bits import LONG, narrow_half, widen_half
 
 _BFLOAT16, _FLOAT16 = bfloat16.np, float16.np
 _ndarray = np.ndarray
@@ -217,7 +217,7 @@ def _wide(a: Any) -> Any:
 def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarray | None) -> Any:
     """Of large arrays that lie alike, or are rows and what is broadcast to them; NotImplemented for others."""
     arrays = [a for a in operands if a.__class__ is np.ndarray and a.ndim]
-    if not arrays or max([a.size for a in arrays]) <= BLOCK:
+    if not arrays or max([a.size for a in arrays]) <= LONG:
         return NotImplemented
     laid = arrays if out is None else [*arrays, out]
     first = arrays[0]
@@ -231,7 +231,7 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
             return NotImplemented
     if alike:  # as vectors
         parts = [a.ravel("K") if a.__class__ is np.ndarray and a.ndim else None for a in operands]
-        step = BLOCK
+        step = LONG
     else:
         if len(shape) < 2:
             return NotImplemented
@@ -240,7 +240,7 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
             a if a.__class__ is np.ndarray and (a.ndim, len(a) if a.ndim else 0) == rows else None
             for a in operands
         ]
-        step = max(1, BLOCK // math.prod(shape[1:]))
+        step = max(1, LONG // math.prod(shape[1:]))
     whole = [_wide(a) if part is None else None for a, part in zip(operands, parts, strict=True)]
     some = [k for k, part in enumerate(parts) if part is not None and part.dtype in HALVES]
 
@@ -295,8 +295,8 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
 
 
 def _widened(x: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """An array of a half type as float32, in a vector of `BLOCK` elements if it has room there."""
-    if x.size > BLOCK:
+    """An array of a half type as float32, in a vector of `LONG` elements if it has room there."""
+    if x.size > LONG:
         return widen_half(x)
     wide = vector[: x.size]
     half_bits.widen(x.reshape(-1), wide)

@@ -38,10 +38,10 @@ def _layer_norm_rows(xp, x, weight, bias, eps: float):
     """On (rows, n): (result, mean, rstd), the last two as columns."""
     rows, n = x.shape
     out = np.empty((rows, n), x.dtype)
+    if x.size <= PIECE:
+        return out, *_layer_norm_block(x, out, weight, bias, eps)
     how = {"weight": weight, "bias": bias, "eps": eps}
     x = np.ascontiguousarray(x) if is_half_type(x.dtype) else x
-    if x.size <= PIECE:
-        return out, *in_float32(_layer_norm_block, out, x, **how)
     kind = F4 if is_half_type(x.dtype) else x.dtype
     mean, rstd = np.empty((rows, 1), kind), np.empty((rows, 1), kind)
 
@@ -144,7 +144,7 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     return dx, dw, db
 
 
-_layer_norm = layer_norm_by(_layer_norm_rows, of_halves=True)
+_layer_norm = layer_norm_by(_layer_norm_rows, PIECE)
 
 
 @forward("native_layer_norm")
@@ -170,10 +170,11 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
         return NotImplemented
     n, d = math.prod(normalized_shape), input.dtype
     if d is F4 and g.ndim == 2 and len(normalized_shape) == 1 and g.dtype is d:
-        return _layer_norm_grad(g, input, result1, result2, weight, needs)
+        found = _layer_norm_grad(g, input, result1, result2, weight, needs)
+        return tuple([None if a is None else a.astype(d, copy=False) for a in found])
     like = d if weight is None else weight.dtype
     kinds = (d, like, like)
-    if is_half(input) and g.dtype is d and n <= BLOCK and input.size > SMALL:
+    if is_half(input) and g.dtype is d and n <= BLOCK and input.size > PIECE:
         g_rows, rows = (np.ascontiguousarray(a).reshape(-1, n) for a in (g, input))
     else:
         g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))

@@ -135,7 +135,7 @@ def by_rows(block, along, dim: int, *arrays):
     last = first.ndim - 1
     if dim == last == 1 and first.size <= ROWS:
         out = np.empty(first.shape, first.dtype)
-        in_float32(block, out, *arrays)
+        block(*arrays, out)
         return out
     if dim != last:
         out = by_columns(along, dim, *arrays)
@@ -149,7 +149,7 @@ def by_rows(block, along, dim: int, *arrays):
     step = max(1, ROWS // max(shape[last], 1))
     rows = out.shape[0]
     if rows <= step:
-        in_float32(block, out, *flat)
+        block(*flat, out)
     else:
         parallel.each(
             spans(rows, step),
@@ -165,7 +165,7 @@ def float_rows(kernel):
 
     def overlay(xp, self, *rest, dim):
         d = self.dtype
-        in_rows = is_half_type(d) and self.size and dim == self.ndim - 1
+        in_rows = is_half_type(d) and self.size > ROWS and dim == self.ndim - 1
         if in_rows and all([a.dtype is d and a.flags.c_contiguous for a in (self, *rest)]):
             return kernel(xp, self, *rest, dim=dim)
         return of_others(xp, self, *rest, dim=dim)

@@ -16,7 +16,7 @@ from ...op import spreading
 from ...tape import handed
 from . import half_bits, parallel
 from .blocks import spans
-from .half_bits import BLOCK, hand_back, is_half_type, widen_half, widened
+from .half_bits import BLOCK, is_half_type, widen_half
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
@@ -126,17 +126,11 @@ def _run_sums(runs):
 
 
 def _run_sums_of_halves(runs):
-    """The same of a half type, in float32: pieces end where those of float32 may."""
-    out, one = np.empty(len(runs), F4), ones(runs.shape[1], F4)
-
-    def piece(i: int, j: int) -> None:
-        if half_bits.row_sums is not None:
-            return half_bits.row_sums(runs[i:j], out[i:j])
-        lent: list = []
-        np.dot(widened(runs[i:j], lent), one, out[i:j])
-        hand_back(lent)
-
-    parallel.each(spans(len(runs), BLOCK // len(one) // 64 * 64), runs.size, piece)
+    """The same of a half type, in float32, by the compiled kernel."""
+    out = np.empty(len(runs), F4)
+    kernel: Any = half_bits.row_sums
+    step = spans(len(runs), max(1, BLOCK // runs.shape[1]))
+    parallel.each(step, runs.size, lambda i, j: kernel(runs[i:j], out[i:j]))
     return out
 
 
@@ -187,14 +181,15 @@ def add_up(array, dim: tuple, keepdim: bool = False):
 
 
 def _add_up_halves(array, dim: tuple, keepdim: bool):
-    """The same of a half type: trailing dimensions of a large contiguous array in pieces, others in float32."""
+    """The same of a half type, in float32: trailing dimensions of a contiguous array by what is compiled."""
     shape, first = array.shape, array.ndim
+    if half_bits.row_sums is None or array.size <= SHORT:
+        return add_up(widen_half(array), dim, keepdim)
     while first and (not dim or first - 1 in dim):
         first -= 1
     inner = math.prod(shape[first:])
     row = inner if inner <= RUN else math.gcd(inner, RUN)
-    fits = array.size > SHORT and row >= 32 and len(dim) in (0, array.ndim - first)
-    if not fits or not array.flags.c_contiguous:
+    if row < 32 or len(dim) not in (0, array.ndim - first) or not array.flags.c_contiguous:
         return add_up(widen_half(array), dim, keepdim)
     parts = _run_sums_of_halves(array.reshape(-1, row))
     if not first and not keepdim:

@@ -28,10 +28,10 @@ def _rows(xp, x, weight, bias, eps):
     return out, mean, rstd
 
 
-def layer_norm_by(kernel, of_halves: bool = False):
+def layer_norm_by(kernel, few: float = math.inf):
     """The forward function of layer_norm, in float32 for half types; kernel: as `_rows`.
 
-    of_halves: it takes rows of a half type, and gives such, beside all else in float32.
+    few: elements from which on it takes rows of a half type, and gives such, beside all else in float32.
     """
 
     def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps):
@@ -42,7 +42,7 @@ def layer_norm_by(kernel, of_halves: bool = False):
             check_parameters(input, weight, bias)
         if d is not F4 and d is not F8:
             check_kind(input, "LayerNormKernelImpl")
-            input = input if of_halves else xp.wide(input)
+            input = input if input.size > few else xp.wide(input)
             weight, bias = wide_or_none(xp, weight), wide_or_none(xp, bias)
         outer = shape[: len(shape) - len(normalized_shape)]
         stats = outer + (1,) * len(normalized_shape)

@@ -13,7 +13,7 @@ from ...op.expose import EXPECTED, function, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes, errors
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import is_half, narrow, unsupported
+from ..kinds import narrow, unsupported
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 I8 = dtypes.int64.np
@@ -99,11 +99,9 @@ def _sum(xp, self, *, dim, keepdim):
         return xp.add_up(self, dim, keepdim)
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
-    if self.__class__ is ndarray and is_half(self):
-        return narrow(xp.add_up(self, dim, keepdim), d)
-    wide = xp.wide(self)
+    wide = self if self.size > FEW and self.__class__ is ndarray else xp.wide(self)
     total = xp.add_up(wide, dim, keepdim)
-    return total if wide is self else narrow(total, d)
+    return total if total.dtype is d else narrow(total, d)
 
 
 def _sum_all(xp, self):
@@ -117,10 +115,10 @@ def _mean(xp, self, *, dim, keepdim):
     if d is F4 or d is F8:
         total = xp.add_up(self, dim, keepdim)
         return total / n if n else total * math.nan
-    wide = self if self.__class__ is ndarray else xp.wide(self)
+    wide = self if self.size > FEW and self.__class__ is ndarray else xp.wide(self)
     total = xp.add_up(wide, dim, keepdim)
     total = total / n if n else total * math.nan
-    return total if total.dtype == d else narrow(total, d)
+    return total if total.dtype is d else narrow(total, d)
 
 
 def _mean_all(xp, self):

@@ -263,23 +263,28 @@ TRUTH = {np.less, np.greater, np.less_equal, np.greater_equal, np.equal, np.not_
 
 def run(ufunc: np.ufunc, operands: tuple, out: Any) -> Any:
     """``ufunc(*operands)`` in one loop, for `halves.through_float32`; or NotImplemented."""
-    loops = LOOPS.get(ufunc)
+    loops, first = LOOPS.get(ufunc), None
     if loops is None:
         return NotImplemented
-    arrays = [a for a in operands if a.__class__ is np.ndarray and a.ndim]
-    if not arrays:
+    half, arrays = None, []
+    for a in operands:
+        if a.__class__ is not np.ndarray:
+            if not isinstance(a, np.generic):
+                return NotImplemented
+        elif a.ndim:
+            arrays.append(a)
+            if first is None or a.size > first.size:
+                first = a
+        if a.dtype in WORDS:
+            half = a.dtype
+    if first is None or half is None or first.size <= FEW:
         return NotImplemented
-    first = max(arrays, key=np.size)
-    shape, few = first.shape, False
-    for a in arrays if out is None else [*arrays, out]:
-        if a.shape != shape:
-            few = True
-        elif a.strides != first.strides and a.dtype is first.dtype:
-            return NotImplemented
-        if not a.flags.c_contiguous and (few or not a.flags.f_contiguous):
-            return NotImplemented
-    half = next((a.dtype for a in operands if a.dtype in WORDS), None)
-    if half is None or first.size <= FEW:
+    shape = first.shape
+    rows = not all([a.shape == shape for a in arrays])  # and what is repeated for each
+    laid = arrays if out is None else [*arrays, out]
+    if not all([a.flags.c_contiguous for a in laid]) and (
+        rows or not all([a.flags.f_contiguous for a in laid])
+    ):
         return NotImplemented
     given = []
     for a in operands:
@@ -288,22 +293,21 @@ def run(ufunc: np.ufunc, operands: tuple, out: Any) -> Any:
             return NotImplemented
         if not a.ndim:
             given.append(f4(a))
-        elif a.shape == shape:
-            flat = a.ravel("K") if not few else a.reshape(-1, shape[-1])
-            given.append(flat if d is F4 else flat.view(WORDS[d]))
-        elif a.shape == shape[-1:] and a.size >= FEW_OF_ROW:
-            given.append(a if d is F4 else a.view(WORDS[d]))
-        else:
+            continue
+        if a.shape == shape:
+            a = a.reshape(-1, shape[-1]) if rows else a.ravel("K")
+        elif a.shape != shape[-1:] or a.size < FEW_OF_ROW:
             return NotImplemented
+        given.append(a if d is F4 else a.view(WORDS[d]))
     dtype = np.dtype(bool) if ufunc in TRUTH else half
     if out is None:
         out = np.empty_like(first, dtype)
     elif out.dtype is not dtype or out.shape != shape or _shifted(out, arrays):
         return NotImplemented
-    to = out.ravel("K") if not few else out.reshape(-1, shape[-1])
+    to = out.reshape(-1, shape[-1]) if rows else out.ravel("K")
     if dtype is half:
         to = to.view(WORDS[half])
-    loop = loops.of_rows if few else loops.of_vectors
+    loop: Any = loops.of_rows if rows else loops.of_vectors
     n = len(to)
     if first.size < parallel.SHARED:
         loop(*given, to)
