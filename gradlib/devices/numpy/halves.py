@@ -230,7 +230,9 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
         if not alike:
             return NotImplemented
     if alike:  # as vectors
-        parts = [a.ravel("K") if a.__class__ is np.ndarray and a.ndim else None for a in operands]
+        parts: list[Any] = [
+            a.ravel("K") if a.__class__ is np.ndarray and a.ndim else None for a in operands
+        ]
         step = LONG
     else:
         if len(shape) < 2:
@@ -249,7 +251,7 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
 
         within: it is made in the place of one of those.
         """
-        given = list(whole)
+        given: list[Any] = list(whole)
         for k, part in enumerate(parts):
             if part is not None:
                 given[k] = part[i:j]
@@ -279,7 +281,8 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
     def put(made: np.ndarray, i: int, j: int) -> None:
         write(np.ascontiguousarray(made).reshape(-1), target[i:j].reshape(-1))
 
-    within = kernel.__class__ is np.ufunc and made.dtype is F4 and parts[some[0]].shape == out.shape
+    within = bool(some) and kernel.__class__ is np.ufunc and made.dtype is F4
+    within = within and parts[some[0]].shape == out.shape
 
     def piece(i: int, j: int) -> None:
         vectors = half_bits.borrow(len(some))

@@ -53,7 +53,8 @@ def _truncate(context: Any, x: Any) -> Any:
 
 def _processor_converts() -> bool:
     """Whether the processor that numba compiles for has instructions for float16."""
-    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    target: Any = cpu_target.target_context
+    triple, _, features = target.codegen().magic_tuple()
     return "+f16c" in features.split(",") or triple.startswith(("aarch64", "arm64"))
 
 
@@ -126,15 +127,15 @@ def _shortened(x):
     return u2(u4(u4(upper & u4(0x8000)) | u4(0x7FC0)) if x != x else made)
 
 
-def _at(x, j):
+def _at(x: Any, j: int) -> Any:
     """An element of an operand as float32."""
 
 
-def _round(x, out):
+def _round(x: Any, out: Any) -> Any:
     """A float32 number as the words of `out`."""
 
 
-def _row(x, i):
+def _row(x: Any, i: int) -> Any:
     """A row of an operand, or what serves for all."""
 
 
