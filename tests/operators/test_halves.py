@@ -1,5 +1,7 @@
 """Half types on the CPU: computed in float32 and rounded once, whatever the size and the layout of arrays are."""
 
+import pickle
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -400,6 +402,27 @@ def test_rows_are_those_of_float32_rounded_once(dtype, shape):
             gl.testing.assert_close(
                 a.float(), b, rtol=8 * unit, atol=8 * unit * b.abs().max().item()
             )
+
+
+@HALVES
+def test_dtypes_that_are_objects_of_their_own(dtype):
+    """NumPy makes new ones where arrays are read from a pickle."""
+    draw = np.random.default_rng(6)
+    x = gl.from_numpy(draw.normal(0, 2, (700, 300)).astype("f4")).to(dtype)
+    w = gl.linspace(0.5, 1.5, 300).to(dtype)
+    read = [gl.Tensor._make(pickle.loads(pickle.dumps(t._array))) for t in (x, w)]
+    for f in (
+        lambda x, w: x + x, lambda x, w: x * w, lambda x, w: x.softmax(-1), lambda x, w: x.sum(), lambda x, w: x.sum(1),
+        lambda x, w: F.layer_norm(x, (300,), w, w), lambda x, w: F.layer_norm(x, (300,)), lambda x, w: x.relu(),
+        lambda x, w: x.float(), lambda x, w: x.mean(0), lambda x, w: F.cross_entropy(x, gl.arange(700) % 300),
+    ):  # fmt: skip
+        same(f(*read), f(x, w))
+        made = []
+        for given in (read, (x, w)):
+            leaf = given[0].detach().requires_grad_()
+            y = f(leaf, given[1])
+            made += gl.autograd.grad(y, leaf, gl.ones_like(y))
+        same(*made)
 
 
 @HALVES

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.kinds import F4
+from ...operators.kinds import F4, is_half
 from ...tape.dtypes import bfloat16, float16
 from . import blocks, parallel
 from .mkl import dense
@@ -169,10 +169,6 @@ def copy_upper(x: np.ndarray, out: np.ndarray) -> None:
 # -- blocks of kernels -------------------------------------------------------------------------------------------------
 
 
-def is_half_type(dtype: np.dtype) -> bool:
-    return dtype is _BFLOAT16 or dtype is _FLOAT16
-
-
 def _lent(part: np.ndarray, lent: list) -> np.ndarray:
     """An array of float32 of the shape of `part`, in borrowed memory if it has room there."""
     n = part.size
@@ -184,7 +180,7 @@ def _lent(part: np.ndarray, lent: list) -> np.ndarray:
 
 def widened(part: np.ndarray, lent: list) -> np.ndarray:
     """An array without gaps as float32: of a half type in memory added to `lent`, which the caller hands back."""
-    if not is_half_type(part.dtype):
+    if not is_half(part):
         return part
     wide = _lent(part, lent)
     widen(part.reshape(-1), wide.reshape(-1))
@@ -193,7 +189,7 @@ def widened(part: np.ndarray, lent: list) -> np.ndarray:
 
 def in_float32(block: Callable, out: np.ndarray, *parts: np.ndarray, **how: Any) -> Any:
     """``block(*parts, out, **how)``, arrays without gaps, in float32 where they are of a half type."""
-    if not is_half_type(out.dtype):
+    if not is_half(out):
         return block(*parts, out, **how)
     lent: list[np.ndarray] = []
     given = [widened(p, lent) for p in parts]

@@ -12,7 +12,7 @@ from ...operators.nn.normalization import group_norm_by
 from ...tape.layout import copy_in, suggested
 from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
-from .half_bits import BLOCK, hand_back, in_float32, is_half_type, widened
+from .half_bits import BLOCK, hand_back, in_float32, widened
 from .half_bits import narrow as narrow_vector
 from .softmax import SMALL
 from .sums import ADD, RUN, column_sums, ones, row_products, row_sums
@@ -41,8 +41,8 @@ def _layer_norm_rows(xp, x, weight, bias, eps: float):
     if x.size <= PIECE:
         return out, *_layer_norm_block(x, out, weight, bias, eps)
     how = {"weight": weight, "bias": bias, "eps": eps}
-    x = np.ascontiguousarray(x) if is_half_type(x.dtype) else x
-    kind = F4 if is_half_type(x.dtype) else x.dtype
+    x = np.ascontiguousarray(x) if is_half(x) else x
+    kind = F4 if is_half(x) else x.dtype
     mean, rstd = np.empty((rows, 1), kind), np.empty((rows, 1), kind)
 
     def block(i: int, j: int) -> None:
@@ -97,7 +97,7 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     """Gradients of input, weight and bias on (rows, n)."""
     rows, n = x.shape
     dx = np.empty((rows, n), x.dtype) if needs[0] else None
-    d = F4 if is_half_type(x.dtype) else x.dtype
+    d = F4 if is_half(x) else x.dtype
     total = F8 if rows > RUN else d  # sums of many blocks
     dw = np.zeros(n, total) if needs[1] else None
     db = np.zeros(n, total) if needs[2] else None

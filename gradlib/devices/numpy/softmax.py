@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.kinds import F4, F8
+from ...operators.kinds import F4, F8, is_half
 from . import forward, parallel
 from .blocks import spans
-from .half_bits import in_float32, is_half_type
+from .half_bits import in_float32
 from .halves import float_arrays
 from .namespace import backend
 from .sums import ADD, MAX, STRIDED_RUN, add_up, row_products, row_sums
@@ -165,7 +165,7 @@ def float_rows(kernel):
 
     def overlay(xp, self, *rest, dim):
         d = self.dtype
-        in_rows = is_half_type(d) and self.size > ROWS and dim == self.ndim - 1
+        in_rows = is_half(self) and self.size > ROWS and dim == self.ndim - 1
         if in_rows and all([a.dtype is d and a.flags.c_contiguous for a in (self, *rest)]):
             return kernel(xp, self, *rest, dim=dim)
         return of_others(xp, self, *rest, dim=dim)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ...op import spreading
+from ...operators.kinds import is_half
 from ...tape import handed
 from . import half_bits, parallel
 from .blocks import spans
-from .half_bits import BLOCK, is_half_type, widen_half
+from .half_bits import BLOCK, widen_half
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
@@ -141,7 +142,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     Sums of half types are float32.
     """
     size = array.size
-    if is_half_type(array.dtype):
+    if is_half(array):
         return _add_up_halves(array, dim, keepdim)
     if size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from ....operators.kinds import F4, F8, narrow
+from ....operators.kinds import F4, F8, is_half, narrow
 from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_shares
 from ....operators.nn.layer_norm import layer_norm_by
 from .. import before, parallel
 from ..blocks import row_blocks
-from ..half_bits import hand_back, in_float32, is_half_type, widened
+from ..half_bits import hand_back, in_float32, widened
 from ..sums import MAX, ones
 from . import FEW, jit
 from .elementwise import exp
@@ -23,7 +23,7 @@ LONG = 1 << 13  # elements of a row from which its sum needs more care; NumPy's 
 def _suits(x, dim: int = -1) -> bool:
     """Whether `x` is an array of rows that these kernels are for, along its last dimension."""
     return (
-        (x.dtype is F4 or is_half_type(x.dtype))
+        (x.dtype is F4 or is_half(x))
         and x.size > FEW
         and (dim == -1 or dim == x.ndim - 1)
         and x.shape[-1] <= LONG
@@ -104,7 +104,7 @@ _native_layer_norm = layer_norm_by(_layer_norm_rows, 0)
 def _plain(*arrays) -> bool:
     """Whether these are float32, or of a half type, without gaps, or None."""
     return all([
-        a is None or ((a.dtype is F4 or is_half_type(a.dtype)) and a.flags.c_contiguous)
+        a is None or ((a.dtype is F4 or is_half(a)) and a.flags.c_contiguous)
         for a in arrays
     ])  # fmt: skip
 
