@@ -205,24 +205,27 @@ def in_float32(block: Callable, out: np.ndarray, *parts: np.ndarray, **how: Any)
 
 def widen_half(array: np.ndarray) -> np.ndarray:
     """An array of a half type in float32, laid out alike."""
+    if array.size < FEW:
+        return array.astype(F4)
     convert = widening[array.dtype]
-    if _is_for_numpy(convert, array.size):
+    if convert is _by_numpy and _is_for_numpy(array.size):
         return array.astype(F4)
     return _converted(array, F4, convert)
 
 
 def narrow_half(array: Any, dtype: np.dtype) -> Any:
     """An array in a half type, laid out alike: float32 numbers are rounded to nearest, ties to even."""
+    if array.size < FEW or array.dtype is not F4:
+        return array.astype(dtype)
     convert = narrowing.get(dtype)
-    if array.dtype is not F4 or convert is None or _is_for_numpy(convert, array.size):
+    if convert is None or (convert is _by_numpy and _is_for_numpy(array.size)):
         return array.astype(dtype)
     return _converted(array, dtype, convert)
 
 
-def _is_for_numpy(convert: Callable, size: int) -> bool:
-    if convert is _by_numpy:
-        return size < parallel.SHARED or parallel.width() == 1
-    return size < FEW
+def _is_for_numpy(size: int) -> bool:
+    """Whether an array is not for several threads."""
+    return size < parallel.SHARED or parallel.width() == 1
 
 
 def _converted(array: np.ndarray, dtype: np.dtype, convert: Callable) -> np.ndarray:

@@ -139,13 +139,13 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     """``add.reduce`` over `dim` (() for all dimensions).
 
     Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
-    Sums of half types are float32.
+    Sums of many numbers of a half type are float32.
     """
     size = array.size
-    if is_half(array):
-        return _add_up_halves(array, dim, keepdim)
     if size < LARGE:
         return ADD(array, dim or None, None, None, keepdim)
+    if array.itemsize == 2 and is_half(array):
+        return _add_up_halves(array, dim, keepdim)
     if size >= spreading.LARGE:
         spreading.met(size)
     if len(dim) in (0, array.ndim) and array.flags.c_contiguous:

@@ -68,10 +68,11 @@ def _cast(xp, self, *, dtype):
         self = self.astype("f4")
     if 0 not in self.strides or self.ndim < 2:
         if self.__class__ is np.ndarray:
-            if self.dtype is _F4 and dtype in dtypes.HALVES:
+            if dtype is _F4:
+                if self.dtype in dtypes.HALVES:
+                    return xp.widen_half(self)
+            elif self.dtype is _F4 and dtype in dtypes.HALVES:
                 return xp.narrow_half(self, dtype)
-            if dtype is _F4 and self.dtype in dtypes.HALVES:
-                return xp.wide(self)
         if spreading.begun and spreading.large((self,)):
             return spreading.spread_gradient(lambda x: x.astype(dtype), self)
         return self.astype(dtype)

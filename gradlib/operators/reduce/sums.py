@@ -101,7 +101,7 @@ def _sum(xp, self, *, dim, keepdim):
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
     wide = self if self.size > FEW and self.__class__ is ndarray else xp.wide(self)
     total = xp.add_up(wide, dim, keepdim)
-    return total if total.dtype is d else narrow(total, d)
+    return total if total.dtype is d else total.astype(d) if total.size < FEW else narrow(total, d)
 
 
 def _sum_all(xp, self):
