@@ -84,7 +84,7 @@ def through_float32(kernel: Any, *operands: Any, out: np.ndarray | None = None) 
                 large = True
             elif d is _BFLOAT16 or d is _FLOAT16:
                 half = d
-                a = a.astype(F4)
+                a = a.astype(F4) if compiled is None else widen_half(a)
         elif isinstance(a, np.generic) and a.dtype in HALVES:
             half = a.dtype
             a = a.astype(F4)
@@ -121,8 +121,11 @@ def formula_through_float32(kernel: Callable, xp: Any, *operands: Any, **attrs: 
     """``kernel(xp, *operands, **attrs)`` likewise."""
     if len(operands) == 1 and operands[0].size <= _SMALL:
         (x,) = operands
-        made = kernel(xp, wide := x.astype(F4), **attrs)
-        return x if made is wide else made.astype(x.dtype) if made.dtype is F4 else made
+        wide = x.astype(F4) if compiled is None else widen_half(x)
+        made = kernel(xp, wide, **attrs)
+        if made is wide or made.dtype is not F4:
+            return x if made is wide else made
+        return made.astype(x.dtype) if compiled is None else narrow_half(made, x.dtype)
     return through_float32(lambda *some: kernel(xp, *some, **attrs), *operands)
 
 
