@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..op import formulas, overlays, spreading
 from ..op.inplace import CopySlices
 from ..op.signature import parameters
 from ..tape import modes, views
+from ..tape.arrays import backend_for
 from ..tape.dtypes import HALVES
 from ..tape.engine import GraphTask, schedule
 from ..tape.modes import FORWARD_AD, NO_GRAD, VMAP, shared, state
@@ -221,13 +223,21 @@ class Backward(Hooks):
 
     def _add(self, have: _Pair, more: _Pair) -> _Pair:
         name, total = self.draft.fresh(), have[0] + more[0]
-        text, add, new = f"{have[1]} + {more[1]}", self.draft.constant(np.add), None
+        run, text, new = np.add, f"{have[1]} + {more[1]}", None
+        if total.__class__ is np.ndarray and total.dtype in HALVES:
+            run = partial(backend_for("cpu").through_float32, np.add)
+        add = self.draft.constant(run)
         alike = total.shape == have[0].shape and total.dtype is have[0].dtype
         if have[1] in self.sums and alike and total.strides == have[0].strides:
             text = f"{add}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
         else:
             into = f"{add}({have[1]}, {more[1]}, {OUT})"
-            new = made(total, into, lambda out: np.add(have[0], more[0], out))
+            if run is not np.add:
+                text, into = (
+                    f"{add}({have[1]}, {more[1]})",
+                    f"{add}({have[1]}, {more[1]}, out={OUT})",
+                )
+            new = made(total, into, lambda out: run(have[0], more[0], out=out))
         self.emit(f"{name} = {text}", (name,), (have[1], more[1]), "a sum of gradients", made=new)
         if total.__class__ is np.ndarray:
             self.sums.add(name)

@@ -148,8 +148,8 @@ def sum_to(grad, shape: tuple):
             return grad.summed_to(axes, shape)
         return grad.sum(axes).reshape(shape)
     if grad.dtype.itemsize == 2 and grad.dtype.kind in "fV":  # half types: rounded once
-        total = handed.add_up(kernels_of(grad).wide(grad), axes)
-        return total.astype(grad.dtype).reshape(shape)
+        xp = kernels_of(grad)
+        return xp.narrow_half(handed.add_up(xp.wide(grad), axes), grad.dtype).reshape(shape)
     return handed.add_up(grad, axes).reshape(shape)
 
 

@@ -52,6 +52,8 @@ def narrow(out: Any, d) -> Any:
     """Results in the dtype `d` of the arguments; the first alone if there are hidden values after it."""
     if isinstance(out, tuple):
         return (narrow(out[0], d), *out[1:])
+    if out.dtype is d:
+        return out
     return kernels_of(out).narrow_half(out, d) if out.__class__ is ndarray else out.astype(d)
 
 

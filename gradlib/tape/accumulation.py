@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import sparse
+from .arrays import backend_for
 from .device import copied
+from .dtypes import HALVES, bfloat16
 from .lazy import Lazy, raw_values, store
 from .modes import RAW, shared
 from .node import total
@@ -17,6 +19,7 @@ from .storage import before_write, bump
 from .tensor import Tensor
 
 _accumulating = threading.RLock()
+_BFLOAT16 = bfloat16.np
 
 
 def accumulate(leaf: Tensor, grads: list, traced: int, create_graph: bool) -> None:
@@ -86,6 +89,8 @@ def add_into(have: Tensor, array: Any) -> None:
         store(have, raw_values(have) + array)
     elif array.__class__ is shared.sparse:
         sparse.scattered(array, have._array)
+    elif array.__class__ is np.ndarray and array.dtype in HALVES and array.dtype is have.dtype.np:
+        backend_for("cpu").through_float32(np.add, have._array, array, out=have._array)
     else:
         have._array += array
     bump(have)
@@ -158,7 +163,10 @@ def laid_out(array, grad, dtype):
             out = np.lib.stride_tricks.as_strided(out, array.shape, strides)
     else:
         out = (np.empty if array.__class__ is np.ndarray else array.__class__)(array.shape, dtype)
-    out[...] = grad
+    if grad.dtype is _BFLOAT16 and dtype is _BFLOAT16 and out.__class__ is np.ndarray:
+        out.view(np.uint16)[...] = grad.view(np.uint16)  # NumPy repeats numbers of its own sooner
+    else:
+        out[...] = grad
     return out
 
 

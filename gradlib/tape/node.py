@@ -17,6 +17,8 @@ import numpy as np
 from numpy import ndarray
 
 from . import handed
+from .arrays import backend_for
+from .dtypes import HALVES
 from .hooks import RemovableHandle, add_hook
 from .modes import ANOMALY, DIFFERENTIATED, RAW, shared, state
 
@@ -323,16 +325,16 @@ def deliver(inbox: Any, node: Node, nr: int, grad) -> None:
         have = slots[nr - 1]
         if have is None:
             slots[nr - 1] = grad
-        elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
-            slots[nr - 1] = added(have, grad)
+        elif have.__class__ is ndarray and have.size > LARGE:
+            slots[nr - 1] = added(getrefcount(have) <= OURS_ALONE, have, grad)
         else:
             slots[nr - 1] = have + grad if shared.sparse is None else total(have, grad)
     else:
         have = inbox.get(node)
         if have is None:
             inbox[node] = grad
-        elif have.__class__ is ndarray and have.size > LARGE and getrefcount(have) <= OURS_ALONE:
-            inbox[node] = added(have, grad)
+        elif have.__class__ is ndarray and have.size > LARGE:
+            inbox[node] = added(getrefcount(have) <= OURS_ALONE, have, grad)
         else:
             inbox[node] = have + grad if shared.sparse is None else total(have, grad)
 
@@ -355,16 +357,14 @@ def deliver_all(inbox: Any, node: Node, gradients, needed: Any = None) -> None:
             deliver(inbox, target, nr, grad)
 
 
-def added(have: ndarray, grad):
-    """``have + grad``, in the memory of `have`, which is ours alone, where that has room for it."""
-    if (
-        have.base is None
-        and grad.__class__ is ndarray
-        and grad.dtype is have.dtype
-        and grad.shape == have.shape
-    ):
-        return np.add(have, grad, out=have)
-    return have + grad
+def added(alone: bool, have: ndarray, grad: Any) -> Any:
+    """``have + grad``, in the memory of `have` where that is ours alone and has room for it."""
+    if grad.__class__ is ndarray and grad.dtype is have.dtype and grad.shape == have.shape:
+        out = have if alone and have.base is None else None
+        if have.dtype in HALVES:
+            return backend_for("cpu").through_float32(np.add, have, grad, out=out)
+        return np.add(have, grad, out=out)
+    return have + grad if shared.sparse is None else total(have, grad)
 
 
 def leaf_edge(leaf: Tensor) -> tuple[Node, int]:

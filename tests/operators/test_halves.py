@@ -1,11 +1,13 @@
 """Half types on the CPU: computed in float32 and rounded once, whatever the size and the layout of arrays are."""
 
+import pickle
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.devices.numpy import halves
+from gradlib.devices.numpy import half_bits
 from gradlib.nn import functional as F
 
 pytestmark = pytest.mark.host  # NumPy's kernels
@@ -50,27 +52,68 @@ def test_every_number_is_widened_and_rounded_back(dtype):
     assert finite.float()[::97].tolist() == expected
 
 
-@pytest.mark.parametrize("dtype", [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)], ids=str)
-def test_float32_is_rounded_to_nearest_ties_to_even(dtype):
-    near = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
-    near = near[np.isfinite(near) & (np.abs(near) < 65504)]
-    step = np.abs(near) * np.float32(2.0**-11 if dtype.char == "e" else 2.0**-8)
-    words = np.random.default_rng(1).integers(0, 1 << 32, 1 << 17, dtype=np.uint32)
-    small = (np.arange(1, 1 << 15, dtype=np.float64) * 2.0**-25 * (1 + 2.0**-22)).astype(np.float32)
+RAW = pytest.mark.parametrize(
+    "dtype", [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)], ids=str
+)
+
+
+def one_by_one(x, dtype):
+    """As NumPy, or `ml_dtypes`, converts one number."""
     with np.errstate(all="ignore"):
-        ties = (
-            near + step,
-            near - step,
-            np.nextafter(near + step, np.float32(0)),
-            near,
-            small,
-            -small,
-        )
-        for x in (*ties, words.view(np.float32), words[:1000].view(np.float32)):
-            found, expected = halves.narrow_half(x, dtype), x.astype(dtype)
-            known = ~np.isnan(x)
-            assert (found.view(np.uint16) == expected.view(np.uint16))[known].all()
-            assert np.isnan(found.astype(np.float32)[~known]).all()
+        return x.astype(dtype)
+
+
+@RAW
+@pytest.mark.parametrize("times", [1, 5])
+def test_every_number_is_widened_to_its_bits(dtype, times):
+    x = np.tile(np.arange(1 << 16, dtype=np.uint16), times).view(dtype)
+    for part in (x, x[:0x7C00], x[5:300], x.reshape(-1, 64).T, x[::3], np.zeros(0, dtype)):
+        found, expected = half_bits.widen_half(part), one_by_one(part, np.float32)
+        assert found.dtype == np.float32 and found.shape == part.shape
+        assert (found.view(np.uint32) == expected.view(np.uint32)).all()
+
+
+@RAW
+def test_float32_is_rounded_to_the_bits_of_nearest_ties_to_even(dtype):
+    """All numbers of the half type, what lies between two of them and beside that, and words as they come."""
+    all_ = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float32)
+    finite = np.sort(all_[np.isfinite(all_)])
+    ties = ((finite[1:].astype("f8") + finite[:-1]) / 2).astype(np.float32)
+    most = {"e": 65520.0, "E": 3.3961775e38}[dtype.char]
+    ends = np.array([most, np.nextafter(np.float32(most), np.float32(0)), 1e30, 3.4e38], np.float32)
+    near = [np.nextafter(x, np.float32(to)) for x in (ties, finite) for to in (-np.inf, np.inf)]
+    words = np.random.default_rng(1).integers(0, 1 << 32, 1 << 21, dtype=np.uint32).view(np.float32)
+    exponents = np.arange(0, 1 << 32, 1 << 15, dtype=np.uint32)  # each, with some fractions
+    boundaries = (exponents + np.uint32(k) for k in (0, 1, 0xFFF, 0x1000, 0x1001, 0x2000, 0x7FFF))
+    cases = [
+        all_,
+        finite,
+        ties,
+        *near,
+        ends,
+        -ends,
+        words,
+        *(b.view(np.float32) for b in boundaries),
+    ]
+    cases += [x[:n] for x in (ties, words) for n in (1, 511, 512, 1 << 16, (1 << 16) + 1)]
+    for x in (*cases, words.reshape(-1, 2).T, words[::7], finite[np.abs(finite) < 1e-4]):
+        with np.errstate(all="ignore"):
+            found = half_bits.narrow_half(x, dtype)
+        assert found.dtype == dtype and found.shape == x.shape
+        assert (found.view(np.uint16) == one_by_one(x, dtype).view(np.uint16)).all()
+
+
+@RAW
+def test_vectors_of_any_length_are_converted(dtype):
+    x = np.random.default_rng(2).standard_normal(400_000).astype(np.float32)
+    x[[3, 70_000, 399_999]] = np.inf, np.nan, 1e30
+    for n in (1, 600, half_bits.BLOCK + 3, half_bits.LONG + 3, x.size):
+        half, wide = np.empty(n, dtype), np.empty(n, np.float32)
+        with np.errstate(all="ignore"):
+            half_bits.narrow(x[:n], half)
+        assert (half.view(np.uint16) == one_by_one(x[:n], dtype).view(np.uint16)).all()
+        half_bits.widen(half, wide)
+        assert (wide.view(np.uint32) == half.astype(np.float32).view(np.uint32)).all()
 
 
 UNARY = [
@@ -281,3 +324,118 @@ def test_powers_by_numbers_keep_the_dtype(dtype):
     same(y, (x.detach().float() ** 2.5).to(dtype))
     y.sum().backward()
     assert y.dtype is dtype and x.grad.dtype is dtype
+
+
+@HALVES
+@pytest.mark.parametrize("n", [100, 6000, 400_000])
+def test_gradients_that_meet_are_added_in_float32(dtype, n):
+    x = some(gl.float32, n).clamp(-3, 3).nan_to_num().to(dtype).requires_grad_()
+    w = gl.linspace(-2, 2, n).to(dtype)
+    g = gl.linspace(0.5, 2, n).to(dtype)
+    (found,) = gl.autograd.grad(x * w + x * x, x, g)
+    one = (g.float() * w.float()).to(dtype)
+    two = (g.float() * x.detach().float()).to(dtype)
+    # those of x * x meet first
+    twice = (two.float() + two.float()).to(dtype)
+    same(found, (one.float() + twice.float()).to(dtype))
+    y = x.detach().requires_grad_()
+    (y * w).backward(g)
+    (y * w).backward(g)
+    same(y.grad, (one.float() + one.float()).to(dtype))
+
+
+@HALVES
+@pytest.mark.parametrize("n", [70, 5000, 300_000])
+def test_the_gradient_of_relu_is_that_of_the_result_or_zero(dtype, n):
+    x = some(dtype, n).requires_grad_()
+    g = some(dtype, n, seed=4)
+    y = x.relu()
+    (found,) = gl.autograd.grad(y, x, g)
+    same(found, gl.where(y.detach() <= 0, gl.zeros_like(g), g))
+    square = x.detach()[: n // 10 * 10].reshape(10, -1).t().requires_grad_()
+    g = g[: n // 10 * 10].reshape(-1, 10)
+    y = square.relu()
+    (found,) = gl.autograd.grad(y, square, g)
+    same(found, gl.where(y.detach() <= 0, gl.zeros_like(g), g))
+
+
+@HALVES
+def test_copies_of_what_is_repeated(dtype):
+    x = some(dtype, 300)
+    for wide in (x[0].expand(70, 300), x.expand(70, 300), x[:70, None].expand(70, 300)):
+        rows = gl.stack([row.clone() for row in wide])
+        same(wide.contiguous(), rows)
+        same(wide.clone(), rows)
+        same(wide.float().to(dtype).contiguous(), rows)
+    y = x.detach().requires_grad_()
+    y.sum().backward()
+    same(y.grad, gl.ones_like(x))
+    wide = gl.linspace(-3, 3, 300).expand(70, 300)
+    same(wide.to(dtype), gl.stack([row.to(dtype) for row in wide]))
+
+
+@HALVES
+@pytest.mark.parametrize("shape", [(40, 50), (300, 257), (3, 70_000), (2000, 96)])
+def test_rows_are_those_of_float32_rounded_once(dtype, shape):
+    """To one unit in the last place: blocks may be others."""
+    draw = np.random.default_rng(5)
+    x = gl.from_numpy(draw.normal(0, 2, shape).astype("f4")).to(dtype)
+    g = gl.from_numpy(draw.normal(0, 1, shape).astype("f4")).to(dtype)
+    w = gl.linspace(0.5, 1.5, shape[1]).to(dtype)
+    unit = gl.finfo(dtype).eps
+    for f in (
+        lambda x, w: x.softmax(-1),
+        lambda x, w: x.log_softmax(-1),
+        lambda x, w: F.layer_norm(x, shape[1:], w, w),
+        lambda x, w: F.layer_norm(x, shape[1:]),
+    ):
+        made = []
+        for kind in (dtype, gl.float32):
+            a, b = [t.to(kind).requires_grad_() for t in (x, w)]
+            y = f(a, b)
+            grads = gl.autograd.grad(y, (a, b), g.to(kind), allow_unused=True)
+            made.append([y.detach(), *[t for t in grads if t is not None]])
+        assert [t.dtype for t in made[0]] == [dtype] * len(made[0])
+        y, exact = made[0][0].float(), made[1][0]
+        assert ((y - exact).abs() <= unit * exact.abs() + 1e-7).all()
+        for a, b in zip(made[0][1:], made[1][1:], strict=True):
+            gl.testing.assert_close(
+                a.float(), b, rtol=8 * unit, atol=8 * unit * b.abs().max().item()
+            )
+
+
+@HALVES
+def test_dtypes_that_are_objects_of_their_own(dtype):
+    """NumPy makes new ones where arrays are read from a pickle."""
+    draw = np.random.default_rng(6)
+    x = gl.from_numpy(draw.normal(0, 2, (700, 300)).astype("f4")).to(dtype)
+    w = gl.linspace(0.5, 1.5, 300).to(dtype)
+    read = [gl.Tensor._make(pickle.loads(pickle.dumps(t._array))) for t in (x, w)]
+    for f in (
+        lambda x, w: x + x, lambda x, w: x * w, lambda x, w: x.softmax(-1), lambda x, w: x.sum(), lambda x, w: x.sum(1),
+        lambda x, w: F.layer_norm(x, (300,), w, w), lambda x, w: F.layer_norm(x, (300,)), lambda x, w: x.relu(),
+        lambda x, w: x.float(), lambda x, w: x.mean(0), lambda x, w: F.cross_entropy(x, gl.arange(700) % 300),
+    ):  # fmt: skip
+        same(f(*read), f(x, w))
+        made = []
+        for given in (read, (x, w)):
+            leaf = given[0].detach().requires_grad_()
+            y = f(leaf, given[1])
+            made += gl.autograd.grad(y, leaf, gl.ones_like(y))
+        same(*made)
+
+
+@HALVES
+@pytest.mark.parametrize("shape", [(1000,), (60, 300), (1000, 1000), (64, 64, 96)])
+def test_sums_are_those_of_float32_rounded_once(dtype, shape):
+    x = (some(gl.float32, *shape).clamp(-9, 9).nan_to_num() / 64).to(dtype)
+    for dim in (None, *range(len(shape)), tuple(range(len(shape)))[-2:]):
+        for keepdim in (False, True):
+            how = {} if dim is None else {"dim": dim, "keepdim": keepdim}
+            exact = x.double().sum(**how)
+            found = x.sum(**how)
+            assert found.dtype is dtype and found.shape == exact.shape
+            spread = x.double().abs().sum(**how)
+            assert (
+                (found.double() - exact).abs() <= gl.finfo(dtype).eps * exact.abs() + 1e-6 * spread
+            ).all()

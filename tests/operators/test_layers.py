@@ -40,6 +40,14 @@ def test_batch_norm_of_channels_last_storage_equals_contiguous():
     np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-3)
 
 
+def test_gradients_of_layer_norm_of_many_rows_have_the_dtypes_of_what_they_belong_to():
+    x, scale = gl.randn(2000, 96), gl.ones(96, requires_grad=True)
+    weight, bias = scale * 2, scale * 0.5  # made by ops: nobody converts what arrives there
+    y = F.layer_norm(x, (96,), weight, bias)
+    found = gl.autograd.grad(y.sum(), (weight, bias))
+    assert [g.dtype for g in found] == [gl.float32, gl.float32]
+
+
 def test_layer_norm_of_many_rows():
     x = gl.randn(5000, 16, dtype=gl.float64, requires_grad=True)
     y = F.layer_norm(x, (16,))

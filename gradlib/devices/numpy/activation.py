@@ -8,7 +8,7 @@ import numpy as np
 
 from ...op import spreading
 from ...operators.kinds import is_half
-from . import forward
+from . import forward, vjp
 from .sums import LARGE
 
 
@@ -24,6 +24,9 @@ def _relu_of_halves(x):
     return (bits * kept).view(x.dtype)
 
 
+_ZERO, _ONE = np.uint16(0), np.uint16(1)
+
+
 @forward("relu")
 def relu(xp: Any, self: Any):
     if self.dtype.kind == "b":
@@ -35,3 +38,12 @@ def relu(xp: Any, self: Any):
             return spreading.spread(_clip, self)
         return self.clip(0.0, np.inf)  # NumPy's maximum is slow beside a number
     return np.maximum(0, self)  # in this order -0.0 stays what it is
+
+
+@vjp("relu")
+def relu_vjp(F: Any, g: Any, result: Any):
+    """The bits of the gradient where the result is above 0, or nan."""
+    if g.dtype.itemsize != 2 or not is_half(g) or g.shape != result.shape:
+        return NotImplemented
+    kept = np.left_shift(result.view(np.uint16), _ONE) != _ZERO  # the results are not below 0
+    return ((g.view(np.uint16) * kept).view(g.dtype),)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...operators.kinds import narrow
 from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
 from . import forward, parallel, vjp
@@ -269,5 +270,5 @@ def attention_vjp(F, g, query, key, value, attn_mask, result, logsumexp, is_caus
     found = _attention_grad(
         _rows(dout), _rows(q), _rows(k), _rows(v), mask, out, logsumexp, is_causal, scale, needs
     )
-    dq, dk, dv, dm = (None if a is None else a.astype(d, copy=False) for a in found)
+    dq, dk, dv, dm = (None if a is None else narrow(a, d) for a in found)
     return dq, dk, dv, None if dm is None else F.sum_to_size(dm, attn_mask.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...operators.kinds import F8, wide_or_none
+from ...operators.kinds import F8, narrow, wide_or_none
 from ...operators.nn.batch_norm import batch_norm_by, like_channels, same_layout
 from . import forward, parallel, vjp
 from .blocks import row_blocks
@@ -150,5 +150,5 @@ def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
             flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
         else:
             flat = gf * (scale if x.ndim == 2 else scale[:, None])
-        dx = like_channels(flat, input).astype(d, copy=False)
+        dx = narrow(like_channels(flat, input), d)
     return dx, dw, db, None, None

@@ -6,7 +6,7 @@ from threading import get_ident
 
 import numpy as np
 
-from ...operators.kinds import F4, F8
+from ...operators.kinds import F4, F8, narrow
 from ...operators.nn.cross_entropy import (
     MEAN,
     NONE,
@@ -144,4 +144,4 @@ def _grad_of_few(rows, classes, top, logs, shares):
 
 def _like(rows, scores):
     """Rows of classes as an array of the shape and dtype of the scores."""
-    return np.ascontiguousarray(classes_second(rows, scores.shape).astype(scores.dtype, copy=False))
+    return np.ascontiguousarray(narrow(classes_second(rows, scores.shape), scores.dtype))

@@ -3,10 +3,9 @@
 NumPy has loops for them that convert each number on its own. Here whole blocks are converted, small enough to stay in
 the cache, and the kernels of float32 compute:
 
-    widen_half(array)                        # as float32
-    narrow_half(array, dtype)                # float32 numbers rounded to a half type, ties to even
     through_float32(np.add, a, b)            # an elementwise kernel of arrays, some of a half type
 
+The conversions are those of `half_bits.py`.
 Where results lie, and what they are where they are not float32, is as the kernel has it.
 """
 
@@ -22,11 +21,9 @@ import numpy as np
 from ...op import halves
 from ...operators.kinds import F4, F8, is_half, narrow
 from ...tape.dtypes import HALVES, bfloat16, float16
-from . import blocks, parallel
-from .mkl import dense
+from . import blocks, half_bits, parallel
+from .half_bits import LONG, narrow_half, widen_half
 
-BLOCK = 1 << 17  # elements: in float32 an array of them stays in the second-level cache
-FEW = 1 << 9  # elements below which float16 is converted by NumPy: the ways here are many calls
 _BFLOAT16, _FLOAT16 = bfloat16.np, float16.np
 _ndarray = np.ndarray
 
@@ -51,114 +48,11 @@ def float_arrays(kernel: Callable) -> Callable:
     return overlay
 
 
-# -- conversions -------------------------------------------------------------------------------------------------------
-
-
-def _word(value: int) -> np.ndarray:
-    """A word as an array without dimensions, with which NumPy computes sooner."""
-    return np.array(value, np.uint32)
-
-
-_13, _16, _LOW_SIGN, _EXPONENT = _word(13), _word(16), _word(0x8000), _word(0x7F800000)
-_PARTS, _PLACES = _word(0x8FFFFFFF).view(np.int32), _13.view(np.int32)
-_LEAST = np.array(2.0**-14, np.float32)  # the least normal number of float16
-_UP, _DOWN = np.array(2.0**112, np.float32), np.array(2.0**-112, np.float32)  # between the biases
-_ALIGN = np.array(1.5 * 2**13, np.float32)
-_ONE, _SPECIAL, _LARGEST = np.array(1, np.uint16), 0x7C00 << 1, 65504.0
-
-
-def _widen_float16(x: np.ndarray, out: np.ndarray) -> None:
-    """float16 numbers as float32, vectors both.
-
-    The bits of exponent and fraction at their places in float32 are a number that is 2^112 too small, subnormal ones
-    included; infinities and nan alone are something else.
-    """
-    if np.left_shift(x.view(np.uint16), _ONE).max() >= _SPECIAL:
-        out[...] = x
-        return
-    words = out.view(np.int32)
-    words[...] = x.view(np.int16)
-    np.left_shift(words, _PLACES, words)
-    np.bitwise_and(words, _PARTS, words)
-    np.multiply(out, _UP, out)
-
-
-def _narrow_float16(x: np.ndarray, out: np.ndarray) -> None:
-    """float32 numbers rounded to float16, vectors both.
-
-    Beside 1.5 * 2^13 times its own power of two (at least 2^-14) a number has ten binary places left, in float32. The
-    rest is as in `_widen_float16`; signs are those from before, which zeros have lost.
-    """
-    if not (x.max() <= _LARGEST and x.min() >= -_LARGEST):  # or there is nan
-        out[...] = x
-        return
-    given = x.view(np.uint32)
-    powers = np.bitwise_and(given, _EXPONENT).view(np.float32)
-    np.maximum(powers, _LEAST, out=powers)
-    np.multiply(powers, _ALIGN, powers)
-    made = np.add(x, powers)
-    np.subtract(made, powers, made)
-    np.multiply(made, _DOWN, made)
-    words, signs = made.view(np.uint32), powers.view(np.uint32)
-    np.right_shift(words, _13, words)
-    np.right_shift(given, _16, signs)
-    np.bitwise_and(signs, _LOW_SIGN, signs)
-    np.bitwise_or(words, signs, words)
-    out.view(np.uint16)[...] = words
-
-
-def _round_to_float16(x: np.ndarray, out: np.ndarray) -> None:
-    if x.size < FEW:
-        out[...] = x
-    else:
-        _narrow_float16(x, out)
-
-
-def _round(x: np.ndarray, out: np.ndarray) -> None:
-    out[...] = x
-
-
-def _take_upper(x: np.ndarray, out: np.ndarray) -> None:
-    """float32 numbers as bfloat16, most of which it has: the lower halves of their bits are zeros."""
-    words = x.view(np.uint32)
-    if np.bitwise_or.reduce(words) & 0xFFFF:
-        out[...] = x
-    else:
-        out.view(np.uint16)[...] = np.right_shift(words, _16)
-
-
-def _rounding(some: np.ndarray, half: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
-    """How vectors of float32 of which `some` is one are rounded: ``f(vector, out)``."""
-    if half == _FLOAT16:
-        return _round_to_float16
-    exact = not np.bitwise_or.reduce(some[:64].view(np.uint32)) & 0xFFFF
-    return _take_upper if exact else _round
-
-
-def widen_half(array: np.ndarray) -> np.ndarray:
-    """An array of a half type in float32, laid out alike."""
-    if array.size < FEW or array.dtype != _FLOAT16:
-        return array.astype(F4)
-    return _converted(array, F4, _widen_float16)
-
-
-def narrow_half(array: Any, dtype: np.dtype) -> Any:
-    """An array in a half type, laid out alike: float32 numbers are rounded to nearest, ties to even."""
-    if dtype is not _FLOAT16 or array.dtype is not F4 or array.size < FEW:
-        return array.astype(dtype)
-    return _converted(array, dtype, _narrow_float16)
-
-
-def _converted(array: np.ndarray, dtype: np.dtype, convert: Callable) -> np.ndarray:
-    x = dense(array)
-    out = np.empty_like(x, dtype)
-    given, target, n = x.ravel("K"), out.ravel("K"), x.size
-    parallel.each(blocks.spans(n, BLOCK), n, lambda i, j: convert(given[i:j], target[i:j]))
-    return out
-
-
 # -- elementwise kernels -----------------------------------------------------------------------------------------------
 
+compiled: Callable[..., Any] | None = (
+    None  # ``compiled(ufunc, operands, out)``, or NotImplemented: `compiled/halves.py`
+)
 _BITS = {  # what is done to the bits alone
     np.negative: (np.bitwise_xor, np.array(0x8000, np.uint16)),
     np.absolute: (np.bitwise_and, np.array(0x7FFF, np.uint16)),
@@ -178,6 +72,10 @@ def through_float32(kernel: Any, *operands: Any, out: np.ndarray | None = None) 
         operands: arrays of one half type, numbers as float32 arrays without dimensions, and whatever else it takes.
         out: is written to instead of a new array.
     """
+    if compiled is not None and kernel.__class__ is np.ufunc:
+        made = compiled(kernel, operands, out)
+        if made is not NotImplemented:
+            return made
     given, half, large = [], None, False
     for a in operands:  # one loop: of small arrays this is most of the time
         if a.__class__ is _ndarray:
@@ -186,7 +84,7 @@ def through_float32(kernel: Any, *operands: Any, out: np.ndarray | None = None) 
                 large = True
             elif d is _BFLOAT16 or d is _FLOAT16:
                 half = d
-                a = a.astype(F4)
+                a = a.astype(F4) if compiled is None else widen_half(a)
         elif isinstance(a, np.generic) and a.dtype in HALVES:
             half = a.dtype
             a = a.astype(F4)
@@ -223,8 +121,11 @@ def formula_through_float32(kernel: Callable, xp: Any, *operands: Any, **attrs: 
     """``kernel(xp, *operands, **attrs)`` likewise."""
     if len(operands) == 1 and operands[0].size <= _SMALL:
         (x,) = operands
-        made = kernel(xp, wide := x.astype(F4), **attrs)
-        return x if made is wide else made.astype(x.dtype) if made.dtype is F4 else made
+        wide = x.astype(F4) if compiled is None else widen_half(x)
+        made = kernel(xp, wide, **attrs)
+        if made is wide or made.dtype is not F4:
+            return x if made is wide else made
+        return made.astype(x.dtype) if compiled is None else narrow_half(made, x.dtype)
     return through_float32(lambda *some: kernel(xp, *some, **attrs), *operands)
 
 
@@ -239,8 +140,42 @@ def gradient_through_float32(formula: Callable, *values: Any) -> Any:
     """``formula(*values)`` of a gradient formula likewise, if there are arrays of a half type among `values`."""
     for v in values:
         if isinstance(v, _ARRAYS) and v.dtype in HALVES:
-            return through_float32(formula, *values)
+            ufunc = None if compiled is None else single_ufunc(formula, len(values))
+            return through_float32(formula if ufunc is None else ufunc, *values)
     return formula(*values)
+
+
+class _Probe:
+    """Stands for an array where it is asked which ufunc of its arguments, in their order, a formula is."""
+
+    def __init__(self, number: int, ufunc: Any = None):
+        self.number, self.ufunc = number, ufunc
+
+    def conjugate(self) -> _Probe:
+        return self
+
+    def __mul__(self, other: Any) -> Any:
+        return self._of(np.multiply, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._of(np.true_divide, other)
+
+    def _of(self, ufunc: np.ufunc, other: Any) -> Any:
+        if other.__class__ is not _Probe or (self.number, other.number) != (0, 1):
+            raise TypeError("no single ufunc")
+        return _Probe(-1, ufunc)
+
+
+@functools.cache
+def single_ufunc(formula: Callable, count: int) -> Any:
+    """The ufunc of two arrays that a formula is, or None."""
+    if count != 2:
+        return None
+    try:
+        made = formula(_Probe(0), _Probe(1))
+    except Exception:
+        return None
+    return made.ufunc if made.__class__ is _Probe else None
 
 
 def _by_ufunc(ufunc: np.ufunc, half: np.dtype, operands: tuple, out: np.ndarray | None) -> Any:
@@ -282,15 +217,10 @@ def _wide(a: Any) -> Any:
     return a.astype(F4) if isinstance(a, np.generic) and a.dtype in HALVES else a
 
 
-def _given_back(made: Any, operands: tuple, given: list) -> Any:
-    """The operand where the kernel gave it back as it got it."""
-    return next((a for a, wide in zip(operands, given, strict=True) if made is wide), made)
-
-
 def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarray | None) -> Any:
     """Of large arrays that lie alike, or are rows and what is broadcast to them; NotImplemented for others."""
     arrays = [a for a in operands if a.__class__ is np.ndarray and a.ndim]
-    if not arrays or max([a.size for a in arrays]) <= BLOCK:
+    if not arrays or max([a.size for a in arrays]) <= LONG:
         return NotImplemented
     laid = arrays if out is None else [*arrays, out]
     first = arrays[0]
@@ -303,8 +233,10 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
         if not alike:
             return NotImplemented
     if alike:  # as vectors
-        parts = [a.ravel("K") if a.__class__ is np.ndarray and a.ndim else None for a in operands]
-        step = BLOCK
+        parts: list[Any] = [
+            a.ravel("K") if a.__class__ is np.ndarray and a.ndim else None for a in operands
+        ]
+        step = LONG
     else:
         if len(shape) < 2:
             return NotImplemented
@@ -313,18 +245,30 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
             a if a.__class__ is np.ndarray and (a.ndim, len(a) if a.ndim else 0) == rows else None
             for a in operands
         ]
-        step = max(1, BLOCK // math.prod(shape[1:]))
+        step = max(1, LONG // math.prod(shape[1:]))
     whole = [_wide(a) if part is None else None for a, part in zip(operands, parts, strict=True)]
+    some = [k for k, part in enumerate(parts) if part is not None and part.dtype in HALVES]
 
-    def given(i: int, j: int) -> list:
-        pairs = zip(parts, whole, strict=True)
-        return [a if part is None else _wide(part[i:j]) for part, a in pairs]
+    def made_of(i: int, j: int, to: list, within: bool) -> tuple[Any, list]:
+        """What the kernel makes of a block, and what it was given: halves as float32 in the vectors `to`.
+
+        within: it is made in the place of one of those.
+        """
+        given: list[Any] = list(whole)
+        for k, part in enumerate(parts):
+            if part is not None:
+                given[k] = part[i:j]
+        for k, vector in zip(some, to, strict=True):
+            given[k] = _widened(given[k], vector)
+        return kernel(*given, out=given[some[0]]) if within else kernel(*given), given
 
     n = math.prod(shape) if alike else shape[0]
-    some, count = given(0, step), min(step, n)
-    made = kernel(*some)
-    if (found := _given_back(made, operands, some)) is not made:
-        return found
+    count = min(step, n)
+    vectors = half_bits.borrow(len(some))
+    made, given = made_of(0, step, vectors, False)
+    for a, wide in zip(operands, given, strict=True):
+        if made is wide:  # given back as it came
+            return a
     if made.__class__ is not np.ndarray or made.shape != (
         (count,) if alike else (count, *shape[1:])
     ):
@@ -335,14 +279,43 @@ def _in_blocks(kernel: Callable, half: np.dtype, operands: tuple, out: np.ndarra
     elif out.dtype is not dtype:
         return NotImplemented
     target = out.ravel("K") if alike else out
-    write = _rounding(made.reshape(-1), half) if made.dtype is F4 else _round
+    write = _rounding(made.reshape(-1), half) if made.dtype is F4 else _write
 
     def put(made: np.ndarray, i: int, j: int) -> None:
         write(np.ascontiguousarray(made).reshape(-1), target[i:j].reshape(-1))
 
+    within = bool(some) and kernel.__class__ is np.ufunc and made.dtype is F4
+    within = within and parts[some[0]].shape == out.shape
+
+    def piece(i: int, j: int) -> None:
+        vectors = half_bits.borrow(len(some))
+        put(made_of(i, j, vectors, within)[0], i, j)
+        half_bits.hand_back(vectors)
+
     put(made, 0, step)
+    half_bits.hand_back(vectors)
     spans = blocks.spans(n, step)[1:]
-    if not spans:
-        return out
-    parallel.each(spans, out.size, lambda i, j: put(kernel(*given(i, j)), i, j))
+    if spans:
+        parallel.each(spans, out.size, piece)
     return out
+
+
+def _widened(x: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """An array of a half type as float32, in a vector of `LONG` elements if it has room there."""
+    if x.size > LONG:
+        return widen_half(x)
+    wide = vector[: x.size]
+    half_bits.widen(x.reshape(-1), wide)
+    return wide.reshape(x.shape)
+
+
+def _write(x: np.ndarray, out: np.ndarray) -> None:
+    out[...] = x
+
+
+def _rounding(some: np.ndarray, half: np.dtype) -> Callable[[np.ndarray, np.ndarray], None]:
+    """How vectors of float32 of which `some` is one are rounded: ``f(vector, out)``."""
+    if half == _FLOAT16 or half_bits.is_compiled():
+        return half_bits.narrow
+    exact = not np.bitwise_or.reduce(some[:64].view(np.uint32)) & 0xFFFF
+    return half_bits.copy_upper if exact else half_bits.narrow

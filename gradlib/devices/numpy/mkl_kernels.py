@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...operators.elementwise.gelu import NORMAL, ROOT_HALF, gelu_exact, gelu_grad_exact
-from ...operators.kinds import is_half
+from ...operators.kinds import is_half, narrow
 from . import forward, mkl
 from .blocks import PIECE, flat_alike, spans
 
@@ -61,7 +61,7 @@ def gelu(xp, self, *, approximate):
         return NotImplemented
     if is_half(self) and self.size > mkl.SMALL:
         out = gelu(xp, xp.wide(self), approximate=approximate)
-        return out if out is NotImplemented else out.astype(self.dtype)
+        return out if out is NotImplemented else narrow(out, self.dtype)
     erf = _function("Erf", self)
     if erf is None or not _pays(xp, "gelu", self.dtype, _gelu, gelu_exact, 1):
         return NotImplemented
@@ -87,7 +87,7 @@ def gelu_grad(xp, grad, self, *, approximate):
         return NotImplemented
     if is_half(self) and self.size > mkl.SMALL:
         out = gelu_grad(xp, xp.wide(grad), xp.wide(self), approximate=approximate)
-        return out if out is NotImplemented else out.astype(self.dtype)
+        return out if out is NotImplemented else narrow(out, self.dtype)
     erf, exp = _function("Erf", self), _function("Exp", self)
     if erf is None or exp is None:
         return NotImplemented

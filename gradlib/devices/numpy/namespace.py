@@ -51,6 +51,7 @@ class NumpyBackend:
     formula_through_float32 = staticmethod(halves.formula_through_float32)
     whole_through_float32 = staticmethod(halves.whole_through_float32)
     gradient_through_float32 = staticmethod(halves.gradient_through_float32)
+    widen_half = staticmethod(halves.widen_half)
     narrow_half = staticmethod(halves.narrow_half)
 
     sort, argsort, argpartition = map(_of_numbers, (np.sort, np.argsort, np.argpartition))

@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 
-from ...operators.kinds import F4, F8, wide_or_none
+from ...operators.kinds import F4, F8, is_half, narrow, wide_or_none
 from ...operators.nn.layer_norm import layer_norm_by, rms_norm_by
 from ...operators.nn.normalization import group_norm_by
 from ...tape.layout import copy_in, suggested
 from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
+from .half_bits import BLOCK, hand_back, in_float32, widened
+from .half_bits import narrow as narrow_vector
 from .softmax import SMALL
 from .sums import ADD, RUN, column_sums, ones, row_products, row_sums
 
@@ -37,17 +39,20 @@ def _layer_norm_rows(xp, x, weight, bias, eps: float):
     rows, n = x.shape
     out = np.empty((rows, n), x.dtype)
     if x.size <= PIECE:
-        return out, *_layer_norm_block(x, weight, bias, eps, out)
-    mean, rstd = np.empty((rows, 1), x.dtype), np.empty((rows, 1), x.dtype)
+        return out, *_layer_norm_block(x, out, weight, bias, eps)
+    how = {"weight": weight, "bias": bias, "eps": eps}
+    x = np.ascontiguousarray(x) if is_half(x) else x
+    kind = F4 if is_half(x) else x.dtype
+    mean, rstd = np.empty((rows, 1), kind), np.empty((rows, 1), kind)
 
     def block(i: int, j: int) -> None:
-        mean[i:j], rstd[i:j] = _layer_norm_block(x[i:j], weight, bias, eps, out[i:j])
+        mean[i:j], rstd[i:j] = in_float32(_layer_norm_block, out[i:j], x[i:j], **how)
 
     parallel.each(row_blocks(rows, n), x.size, block)
     return out, mean, rstd
 
 
-def _layer_norm_block(x, weight, bias, eps: float, out):
+def _layer_norm_block(x, out, weight, bias, eps: float):
     """The result of a block into `out`; returns (mean, rstd) as columns."""
     mean, rstd = _row_moments(x, out, eps)
     out *= rstd
@@ -82,13 +87,17 @@ def _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs):
     return xhat, dw, db
 
 
+def _layer_norm_grad(g, x, mean, rstd, weight, needs):
+    if x.size <= SMALL and len(x) <= RUN:
+        return _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs)
+    return _layer_norm_grad_rows(g, x, mean, rstd, weight, needs)
+
+
 def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     """Gradients of input, weight and bias on (rows, n)."""
     rows, n = x.shape
-    if x.size <= SMALL and rows <= RUN:
-        return _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs)
-    d = x.dtype
-    dx = np.empty((rows, n), d) if needs[0] else None
+    dx = np.empty((rows, n), x.dtype) if needs[0] else None
+    d = F4 if is_half(x) else x.dtype
     total = F8 if rows > RUN else d  # sums of many blocks
     dw = np.zeros(n, total) if needs[1] else None
     db = np.zeros(n, total) if needs[2] else None
@@ -97,8 +106,9 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
 
     def block(i: int, j: int) -> tuple:
         """Writes the gradient of a block; returns what its rows add to those of weight and bias."""
-        gb = g[i:j]
-        xhat = x[i:j] - mean[i:j]
+        lent: list = []
+        gb = widened(g[i:j], lent)
+        xhat = widened(x[i:j], lent) - mean[i:j]
         xhat *= rstd[i:j]
         product = gb * xhat
         sums = (
@@ -106,6 +116,7 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
             column_sums(gb) if db is not None else None,
         )
         if dx is None:
+            hand_back(lent)
             return sums
         slope = row_products(product, w)
         slope /= n
@@ -113,13 +124,16 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
         shift /= n
         xhat *= slope[:, None]
         xhat += shift[:, None]
-        o = dx[i:j]
+        o = gb if lent else dx[i:j]
         if weight is None:
             np.subtract(gb, xhat, o)
         else:
             np.multiply(gb, w, o)
             o -= xhat
         o *= rstd[i:j]
+        if o is gb:
+            narrow_vector(o.reshape(-1), dx[i:j].reshape(-1))
+        hand_back(lent)
         return sums
 
     for of_weight, of_bias in parallel.in_order(row_blocks(rows, n), x.size, block):
@@ -130,7 +144,7 @@ def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
     return dx, dw, db
 
 
-_layer_norm = layer_norm_by(_layer_norm_rows)
+_layer_norm = layer_norm_by(_layer_norm_rows, PIECE)
 
 
 @forward("native_layer_norm")
@@ -145,7 +159,7 @@ def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
         and (bias is None or bias.dtype is d)
     ):  # in one block, whose shapes are those of the results
         out = np.empty(input.shape, d)
-        return out, *_layer_norm_block(input, weight, bias, eps, out)
+        return out, *_layer_norm_block(input, out, weight, bias, eps)
     how = {"normalized_shape": normalized_shape, "eps": eps}
     return _layer_norm(xp, input, weight, bias, **how)
 
@@ -156,16 +170,20 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
         return NotImplemented
     n, d = math.prod(normalized_shape), input.dtype
     if d is F4 and g.ndim == 2 and len(normalized_shape) == 1 and g.dtype is d:
-        return _layer_norm_grad_rows(g, input, result1, result2, weight, needs)
+        found = _layer_norm_grad(g, input, result1, result2, weight, needs)
+        return tuple([None if a is None else a.astype(d, copy=False) for a in found])
     like = d if weight is None else weight.dtype
     kinds = (d, like, like)
-    g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
+    if is_half(input) and g.dtype is d and n <= BLOCK and input.size > PIECE:
+        g_rows, rows = (np.ascontiguousarray(a).reshape(-1, n) for a in (g, input))
+    else:
+        g_rows, rows = (wide_or_none(F.backend, a).reshape(-1, n) for a in (g, input))
     mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
     w = None if weight is None else wide_or_none(F.backend, weight).reshape(-1)
-    found = _layer_norm_grad_rows(g_rows, rows, mean, rstd, w, needs)
+    found = _layer_norm_grad(g_rows, rows, mean, rstd, w, needs)
     shapes = (input.shape, normalized_shape, normalized_shape)
     return tuple(
-        None if a is None else a.reshape(s).astype(k, copy=False)
+        None if a is None else narrow(a.reshape(s), k)
         for a, s, k in zip(found, shapes, kinds, strict=True)
     )
 
@@ -209,11 +227,11 @@ def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
     w = wide_or_none(F.backend, weight)
     dx, *others = _group_norm_grad(g_wide, x, result1, result2, w, needs)
     if dx is not None:
-        dx = dx.reshape(input.shape).astype(input.dtype, copy=False)
+        dx = narrow(dx.reshape(input.shape), input.dtype)
         if (wanted := suggested(input)) is not None:
             dx = copy_in(F.backend, dx, wanted)
     like = input.dtype if weight is None else weight.dtype
-    return dx, *(None if a is None else a.astype(like, copy=False) for a in others)
+    return dx, *(None if a is None else narrow(a, like) for a in others)
 
 
 def _group_norm_grad(g, x, mean, rstd, weight, needs):

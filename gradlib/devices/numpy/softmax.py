@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.kinds import F4, F8
+from ...operators.kinds import F4, F8, is_half
 from . import forward, parallel
 from .blocks import spans
+from .half_bits import in_float32
 from .halves import float_arrays
 from .namespace import backend
 from .sums import ADD, MAX, STRIDED_RUN, add_up, row_products, row_sums
@@ -151,9 +152,25 @@ def by_rows(block, along, dim: int, *arrays):
         block(*flat, out)
     else:
         parallel.each(
-            spans(rows, step), out.size, lambda i, j: block(*[a[i:j] for a in flat], out[i:j])
+            spans(rows, step),
+            out.size,
+            lambda i, j: in_float32(block, out[i:j], *[a[i:j] for a in flat]),
         )
     return out.reshape(shape)
+
+
+def float_rows(kernel):
+    """An overlay of arrays and a dimension made to take half types: rows of them as they are, others in float32."""
+    of_others = float_arrays(kernel)
+
+    def overlay(xp, self, *rest, dim):
+        d = self.dtype
+        in_rows = is_half(self) and self.size > ROWS and dim == self.ndim - 1
+        if in_rows and all([a.dtype is d and a.flags.c_contiguous for a in (self, *rest)]):
+            return kernel(xp, self, *rest, dim=dim)
+        return of_others(xp, self, *rest, dim=dim)
+
+    return overlay
 
 
 def of_few(x) -> bool:
@@ -172,7 +189,7 @@ def softmax(xp: Any, self: Any, *, dim: int) -> Any:
     return out
 
 
-@float_arrays
+@float_rows
 def _softmax(xp: Any, self: Any, *, dim: int) -> Any:
     return by_rows(_softmax_block, _softmax_columns, dim, self)
 
@@ -187,7 +204,7 @@ def log_softmax(xp: Any, self: Any, *, dim: int) -> Any:
     return out
 
 
-@float_arrays
+@float_rows
 def _log_softmax(xp: Any, self: Any, *, dim: int) -> Any:
     return by_rows(_log_softmax_block, _log_softmax_columns, dim, self)
 
@@ -201,7 +218,7 @@ def softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     return out
 
 
-@float_arrays
+@float_rows
 def _softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     return by_rows(_softmax_grad_block, _softmax_grad_columns, dim, grad, output)
 
@@ -216,6 +233,6 @@ def log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     return out
 
 
-@float_arrays
+@float_rows
 def _log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     return by_rows(_log_softmax_grad_block, _log_softmax_grad_columns, dim, grad, output)

@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 
 from ...op import spreading
+from ...operators.kinds import is_half
 from ...tape import handed
-from . import parallel
+from . import half_bits, parallel
+from .blocks import spans
+from .half_bits import BLOCK, widen_half
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
 LARGE = 4096  # elements from which an array is worth another look at its layout
 LONG = 1 << 15  # longer rows are summed in runs, one row at a time
-F8 = np.dtype(np.float64)
+F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 _FIRST = (0,)
 
 _kept: dict = {}
@@ -124,16 +127,28 @@ def _run_sums(runs):
     return out
 
 
+def _run_sums_of_halves(runs):
+    """The same of a half type, in float32, by the compiled kernel."""
+    out = np.empty(len(runs), F4)
+    kernel: Any = half_bits.row_sums
+    step = spans(len(runs), max(1, BLOCK // runs.shape[1]))
+    parallel.each(step, runs.size, lambda i, j: kernel(runs[i:j], out[i:j]))
+    return out
+
+
 def add_up(array, dim: tuple, keepdim: bool = False):
     """``add.reduce`` over `dim` (() for all dimensions).
 
     Trailing dimensions of large contiguous arrays, and leading ones, are summed by BLAS, which is also the quickest.
+    Sums of many numbers of a half type are float32.
     """
     size = array.size
     if size < LARGE:
-        if dim == _FIRST and not keepdim and array.ndim == 2 and array.dtype.kind == "f":
+        if dim == _FIRST and not keepdim and array.ndim == 2 and array.dtype in (F4, F8):
             return array.T.dot(ones(array.shape[0], array.dtype))  # in less time than `reduce`
         return ADD(array, dim or None, None, None, keepdim)
+    if array.itemsize == 2 and is_half(array):
+        return _add_up_halves(array, dim, keepdim)
     if size >= spreading.LARGE:
         spreading.met(size)
     if len(dim) in (0, array.ndim) and array.flags.c_contiguous:
@@ -167,6 +182,25 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     if keepdim:
         return out.reshape([1 if not dim or d in dim else n for d, n in enumerate(shape)])
     return out
+
+
+def _add_up_halves(array, dim: tuple, keepdim: bool):
+    """The same of a half type, in float32: trailing dimensions of a contiguous array by what is compiled."""
+    shape, first = array.shape, array.ndim
+    if half_bits.row_sums is None or array.size <= SHORT:
+        return add_up(widen_half(array), dim, keepdim)
+    while first and (not dim or first - 1 in dim):
+        first -= 1
+    inner = math.prod(shape[first:])
+    row = inner if inner <= RUN else math.gcd(inner, RUN)
+    if row < 32 or len(dim) not in (0, array.ndim - first) or not array.flags.c_contiguous:
+        return add_up(widen_half(array), dim, keepdim)
+    parts = _run_sums_of_halves(array.reshape(-1, row))
+    if not first and not keepdim:
+        return ADD(parts)
+    out = parts.reshape((*shape[:first], inner // row))
+    out = _add_strided(out, (first,), False) if inner != row else out.reshape(shape[:first])
+    return out.reshape([*shape[:first], *[1] * (array.ndim - first)]) if keepdim else out
 
 
 def _add_strided(array, dim: tuple, keepdim: bool):

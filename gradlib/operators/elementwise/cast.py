@@ -26,9 +26,15 @@ from ...tape.layout import (
 from ...tape.tensor import Tensor
 from ..kinds import warn_of_lost_part
 
+_F4, _BFLOAT16 = dtypes.float32.np, dtypes.bfloat16.np
+
 
 def _copy(xp, self, *, order):
     """ "K" keeps the order of strides, "C" is row-major; anything longer is a memory format."""
+    if self.dtype is _BFLOAT16 and self.__class__ is np.ndarray:
+        return _copy(xp, self.view(np.uint16), order=order).view(
+            _BFLOAT16
+        )  # NumPy's own are sooner
     if len(order) > 1:
         return copy_in(xp, self, order)
     if (
@@ -40,7 +46,6 @@ def _copy(xp, self, *, order):
     return self.copy(order=order)
 
 
-_F2, _F4 = dtypes.float16.np, dtypes.float32.np
 clone_op = declare(
     "clone",
     _copy,
@@ -62,13 +67,20 @@ def _cast(xp, self, *, dtype):
     if dtype.kind in "iu" and self.dtype.kind == "V":
         self = self.astype("f4")
     if 0 not in self.strides or self.ndim < 2:
-        if dtype is _F2 and self.__class__ is np.ndarray:
-            return xp.narrow_half(self, dtype)
-        if dtype is _F4 and self.dtype is _F2 and self.__class__ is np.ndarray:
-            return xp.wide(self)
+        if self.__class__ is np.ndarray:
+            if dtype is _F4:
+                if self.dtype in dtypes.HALVES:
+                    return xp.widen_half(self)
+            elif self.dtype is _F4 and dtype in dtypes.HALVES:
+                return xp.narrow_half(self, dtype)
         if spreading.begun and spreading.large((self,)):
             return spreading.spread_gradient(lambda x: x.astype(dtype), self)
         return self.astype(dtype)
+    if dtype in dtypes.HALVES and self.dtype is _F4 and self.__class__ is np.ndarray:
+        once = self[tuple([slice(0, 1) if s == 0 else slice(None) for s in self.strides])]
+        out = empty_ordered(xp, self.shape, dtype, order_of((self,), self.shape))
+        out.view(np.uint16)[...] = xp.narrow_half(once, dtype).view(np.uint16)
+        return out
     return in_order(xp, self.astype(dtype, order="C"), (self,))
 
 

@@ -22,7 +22,7 @@ from ...op.plain_numbers import check_factor
 from ...op.updates import combined
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from ..kinds import refuse, unsupported
+from ..kinds import narrow, refuse, unsupported
 
 # -- input + value * (tensor1 times or over tensor2) --------------------------------------------------------------
 
@@ -34,7 +34,7 @@ def _addcmul(xp, self, tensor1, tensor2, *, value):
     product = xp.wide(tensor1) * xp.wide(tensor2)
     if value != 1:
         product = product * wide.dtype.type(value)
-    return (wide + product).astype(self.dtype, copy=False)
+    return narrow(wide + product, self.dtype)
 
 
 def _addcdiv(xp, self, tensor1, tensor2, *, value):
@@ -42,7 +42,7 @@ def _addcdiv(xp, self, tensor1, tensor2, *, value):
     top = xp.wide(tensor1)
     if value != 1:
         top = top * wide.dtype.type(value)
-    return (wide + top / xp.wide(tensor2)).astype(self.dtype, copy=False)
+    return narrow(wide + top / xp.wide(tensor2), self.dtype)
 
 
 def _samples(t):
@@ -215,7 +215,7 @@ def _lerp_number(xp, self, end, *, weight):
         out = first + d.type(weight) * (last - first)
     else:
         out = last - (last - first) * d.type(1 - weight)
-    return out.astype(self.dtype, copy=False)
+    return narrow(out, self.dtype)
 
 
 def _lerp_tensor(xp, self, end, weight):
@@ -223,7 +223,7 @@ def _lerp_tensor(xp, self, end, weight):
     first, last, w = xp.wide(self), xp.wide(end), xp.wide(weight)
     step = last - first
     out = xp.where(xp.absolute(w) < 0.5, first + w * step, last - step * (1 - w))
-    return out.astype(self.dtype, copy=False)
+    return narrow(out, self.dtype)
 
 
 lerp_number = declare(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...op.declare import Op
 from ...op.pointwise import pointwise, unary
-from ..kinds import refuse
+from ..kinds import narrow, refuse
 
 # -- exponentials, logarithms, trigonometric and hyperbolic functions -----------------------------------------------
 
@@ -105,7 +105,7 @@ log1p = unary(
 
 def _sigmoid(xp, self):
     if self.dtype.itemsize == 2:  # a half type: rounded once, at the end
-        return _sigmoid(xp, xp.wide(self)).astype(self.dtype)
+        return narrow(_sigmoid(xp, xp.wide(self)), self.dtype)
     if self.ndim == 0:
         return 1 / (1 + xp.exp(-self))
     out = xp.negative(self)

@@ -14,7 +14,7 @@ from ...tape import dtypes
 from ...tape.errors import size
 from ...tape.modes import is_grad_enabled
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import is_half
+from ..kinds import is_half, narrow
 from .matmul import check_batches, check_inner, product, same_types, shape_mv
 
 # -- beta * input + alpha * (a product) --------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def _plus_product(xp, self, a, b, beta, alpha):
     """``beta * self + alpha * (a @ b)``; half types are rounded once, on a device twice."""
     if a.__class__ is ndarray and is_half(a):
         wide = _plus(xp, xp.wide(self), product(xp, xp.wide(a), xp.wide(b)), beta, alpha)
-        return wide.astype(a.dtype)
+        return narrow(wide, a.dtype)
     return _plus(xp, self, product(xp, a, b), beta, alpha)
 
 

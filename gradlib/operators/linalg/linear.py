@@ -8,7 +8,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.formulas import formula_function
 from ...tape import dtypes
-from ..kinds import unsupported
+from ..kinds import narrow, unsupported
 from .matmul import F4, F8, rows_of
 
 
@@ -22,7 +22,7 @@ def _linear(xp, input, weight, bias=None):
             raise unsupported("addmm_impl_cpu_", dtypes.bool_)
         if d.itemsize == 2:
             wide = None if bias is None else xp.wide(bias)
-            return _linear(xp, xp.wide(input), xp.wide(weight), wide).astype(d)
+            return narrow(_linear(xp, xp.wide(input), xp.wide(weight), wide), d)
     if input.ndim == 2:
         out = input.dot(weight.T)
     elif input.ndim == 1:

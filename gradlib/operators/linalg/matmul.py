@@ -14,7 +14,7 @@ from ...tape import dtypes
 from ...tape.errors import check_broadcast, size
 from ...tape.modes import AUTOCAST, shared, state
 from ...tape.tensor import Tensor
-from ..kinds import unsupported
+from ..kinds import narrow, unsupported
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 
@@ -31,7 +31,7 @@ def product(xp, a, b):
         return xp.matmul(a, b)
     if d is not F4 and d is not F8:
         if d.kind in "fV" and d.itemsize == 2:
-            return product(xp, xp.wide(a), xp.wide(b)).astype(d)
+            return narrow(product(xp, xp.wide(a), xp.wide(b)), d)
         if d.kind == "b" and a.size and b.size:
             raise _no_bool(a, b)
     if b.ndim <= 2:
@@ -67,7 +67,7 @@ def rows_product(xp, a, b):
     if a.__class__ is not ndarray:
         return xp.matmul(rows_of(a).T, rows_of(b))
     if d.itemsize == 2 and d.kind in "fV":
-        return rows_product(xp, xp.wide(a), xp.wide(b)).astype(d)
+        return narrow(rows_product(xp, xp.wide(a), xp.wide(b)), d)
     if a.ndim != 2:
         a, b = rows_of(a), rows_of(b)
     return a.T.dot(b)

@@ -14,7 +14,7 @@ from ...tape.modes import AUTOCAST, shared, state, unrecorded
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor
 from ...tape.valueless import Valueless
-from ..kinds import F4, F8, check_kind, check_parameters, wide_or_none
+from ..kinds import F4, F8, check_kind, check_parameters, narrow, wide_or_none
 from .layer_norm import moments
 
 SHARED = (
@@ -119,7 +119,7 @@ def batch_norm_by(moments, scale_shift):
         scale = rstd if weight is None else rstd * weight
         shift = -mean * scale if bias is None else bias - mean * scale
         out = like_channels(scale_shift(xp, x, scale, shift), input)
-        return out.astype(d, copy=False), mean, rstd
+        return narrow(out, d), mean, rstd
 
     return forward
 

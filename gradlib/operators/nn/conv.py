@@ -9,7 +9,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
-from ..kinds import is_half, unsupported
+from ..kinds import is_half, narrow, unsupported
 from ..shape.pad import pad
 from .windows import inside, out_sizes, taps, zero_padded
 
@@ -83,15 +83,15 @@ def convolutions_by(forward, grad_input, grad_weight) -> tuple:
 
     def convolution(xp, input, weight, bias=None, *, stride, padding, dilation, groups):
         how = (stride, padding, dilation, groups)
-        return forward(xp, *_wide(xp, input, weight, bias), *how).astype(input.dtype, copy=False)
+        return narrow(forward(xp, *_wide(xp, input, weight, bias), *how), input.dtype)
 
     def of_input(xp, grad, weight, *, space, stride, padding, dilation, groups):
         how = (space, stride, padding, dilation, groups)
-        return grad_input(xp, *_wide(xp, grad, weight), *how).astype(grad.dtype, copy=False)
+        return narrow(grad_input(xp, *_wide(xp, grad, weight), *how), grad.dtype)
 
     def of_weight(xp, input, grad, *, kernel_size, stride, padding, dilation, groups):
         how = (kernel_size, stride, padding, dilation, groups)
-        return grad_weight(xp, *_wide(xp, input, grad), *how).astype(grad.dtype, copy=False)
+        return narrow(grad_weight(xp, *_wide(xp, input, grad), *how), grad.dtype)
 
     def transposed(xp, input, weight, bias=None, *, space, stride, padding, dilation, groups):
         x, w, b = _wide(xp, input, weight, bias)
@@ -100,7 +100,7 @@ def convolutions_by(forward, grad_input, grad_weight) -> tuple:
         out = grad_input(xp, x, w, space, stride, padding, dilation, groups)
         if b is not None:
             out += b.reshape((-1,) + (1,) * len(space))
-        return out.astype(input.dtype, copy=False)
+        return narrow(out, input.dtype)
 
     return convolution, of_input, of_weight, transposed
 

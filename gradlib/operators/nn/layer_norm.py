@@ -10,7 +10,7 @@ import math
 from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes, modes
-from ..kinds import F4, F8, check_kind, check_parameters, is_half, unsupported, wide_or_none
+from ..kinds import F4, F8, check_kind, check_parameters, is_half, narrow, unsupported, wide_or_none
 
 # -- layer_norm ------------------------------------------------------------------------------------------------------
 
@@ -28,8 +28,11 @@ def _rows(xp, x, weight, bias, eps):
     return out, mean, rstd
 
 
-def layer_norm_by(kernel):
-    """The forward function of layer_norm, in float32 for half types; kernel: as `_rows`."""
+def layer_norm_by(kernel, few: float = math.inf):
+    """The forward function of layer_norm, in float32 for half types; kernel: as `_rows`.
+
+    few: elements from which on it takes rows of a half type, and gives such, beside all else in float32.
+    """
 
     def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps):
         d, shape = input.dtype, input.shape
@@ -39,12 +42,13 @@ def layer_norm_by(kernel):
             check_parameters(input, weight, bias)
         if d is not F4 and d is not F8:
             check_kind(input, "LayerNormKernelImpl")
-            input, weight, bias = xp.wide(input), wide_or_none(xp, weight), wide_or_none(xp, bias)
+            input = input if input.size > few else xp.wide(input)
+            weight, bias = wide_or_none(xp, weight), wide_or_none(xp, bias)
         outer = shape[: len(shape) - len(normalized_shape)]
         stats = outer + (1,) * len(normalized_shape)
         n = math.prod(normalized_shape)
         if not input.size:
-            empty = xp.zeros(stats, input.dtype)
+            empty = xp.zeros(stats, F4 if is_half(input) else input.dtype)
             return input.astype(d), empty, empty
         if weight is not None and weight.ndim > 1:
             weight = weight.reshape(-1)
@@ -53,7 +57,7 @@ def layer_norm_by(kernel):
         out, mean, rstd = kernel(xp, input.reshape(-1, n), weight, bias, eps)
         out = out.reshape(shape)
         if out.dtype is not d:
-            out = out.astype(d, copy=False)
+            out = narrow(out, d)
         return out, mean.reshape(stats), rstd.reshape(stats)
 
     return forward
@@ -201,7 +205,7 @@ def rms_norm_by(squares):
         if weight is not None:
             out *= xp.wide(weight).reshape(-1)
         stats = shape[: len(shape) - len(normalized_shape)] + (1,) * len(normalized_shape)
-        return out.reshape(shape).astype(d, copy=False), rstd.reshape(stats)
+        return narrow(out.reshape(shape), d), rstd.reshape(stats)
 
     return forward
 

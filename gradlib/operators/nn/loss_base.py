@@ -8,7 +8,7 @@ import warnings
 from ...op.declare import Op, declare
 from ...tape.modes import is_grad_enabled
 from ...tape.tensor import Tensor
-from ..kinds import floating
+from ..kinds import floating, narrow
 
 NONE, MEAN, SUM = range(3)
 _NUMBERS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -75,7 +75,7 @@ def in_wide(F, slope, g, self, target):
     if hasattr(self, "_array") or self.dtype.itemsize > 2:
         return slope(g, self, target)
     wide = F.backend.wide
-    return slope(wide(g), wide(self), wide(target)).astype(self.dtype)
+    return narrow(slope(wide(g), wide(self), wide(target)), self.dtype)
 
 
 def pointwise_loss(

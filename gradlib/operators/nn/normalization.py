@@ -7,7 +7,7 @@ import math
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape.tensor import Tensor
-from ..kinds import check_kind, check_parameters, wide_or_none
+from ..kinds import check_kind, check_parameters, narrow, wide_or_none
 from ..shape.pad import pad
 from .batch_norm import batch_norm_op, follows_inside, nothing, update_running
 from .layer_norm import moments
@@ -44,7 +44,7 @@ def group_norm_by(normalized):
         x = xp.wide(input).reshape(n, c, -1)
         weight, bias = (wide_or_none(xp, a) for a in (weight, bias))
         out, mean, rstd = normalized(xp, x, groups, weight, bias, eps)
-        return out.reshape(shape).astype(d, copy=False), mean, rstd
+        return narrow(out.reshape(shape), d), mean, rstd
 
     return forward
 

@@ -9,7 +9,7 @@ from ...op.declare import declare
 from ...op.expose import function
 from ...tape import dtypes
 from ...tape.tensor import Tensor
-from ..kinds import is_half, raw, unsupported
+from ..kinds import is_half, narrow, raw, unsupported
 from .windows import maximum_of_windows, pick, put, windows
 
 # -- values at chosen positions: what maxima are made of ---------------------------------------------------------------
@@ -81,7 +81,7 @@ def _max_pool(xp, self, *, kernel_size, stride, padding, dilation, ceil_mode):
         raise unsupported("max_pool2d", self)
     w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     best, taps = maximum_of_windows(xp, w, xp.wide(self) if is_half(self) else self)
-    return best.astype(d, copy=False), taps
+    return narrow(best, d), taps
 
 
 def _pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, ceil_mode):

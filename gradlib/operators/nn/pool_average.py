@@ -8,7 +8,7 @@ from typing import Any
 
 from ...op.declare import declare
 from ...op.expose import function, write_same
-from ..kinds import unsupported
+from ..kinds import narrow, unsupported
 from .pool import checked, geometry, pool_input, pool_tuple
 from .windows import spread_over_windows, sum_of_windows, windows
 
@@ -47,7 +47,7 @@ def _avg_pool(
         raise unsupported("avg_pool2d", self)
     w = geometry(self.shape, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
     total = sum_of_windows(xp, w, xp.wide(self))
-    return _divide(xp, total, w, count_include_pad, divisor_override).astype(self.dtype, copy=False)
+    return narrow(_divide(xp, total, w, count_include_pad, divisor_override), self.dtype)
 
 
 def _avg_pool_grad(
@@ -55,7 +55,7 @@ def _avg_pool_grad(
 ):
     w = windows(space, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
     values = _divide(xp, xp.wide(self), w, count_include_pad, divisor_override)
-    return spread_over_windows(xp, w, values).astype(self.dtype, copy=False)
+    return narrow(spread_over_windows(xp, w, values), self.dtype)
 
 
 def _declare_avg_pool(n: int):

@@ -17,7 +17,7 @@ from math import prod
 from typing import Any
 
 from ...op.declare import declare
-from ..kinds import F4, is_half, wide_or_none
+from ..kinds import F4, is_half, narrow, wide_or_none
 from .recurrent import activations, gru_gates, slope
 
 
@@ -29,7 +29,7 @@ def _rounded_once(kernel: Callable) -> Callable:
         if not is_half(input):
             return kernel(xp, input, *rest, **attrs)
         found = kernel(xp, xp.wide(input), *[wide_or_none(xp, a) for a in rest], **attrs)
-        return tuple([f.astype(input.dtype) for f in found])
+        return tuple([narrow(f, input.dtype) for f in found])
 
     return forward
 

@@ -9,6 +9,7 @@ import warnings
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape import dtypes
+from ..kinds import narrow
 from .sums import count, dims_of, over
 
 
@@ -70,7 +71,7 @@ def _var_self(F, g, self, dim, correction, keepdim):
     free = _freedom(n, correction)
     if not hasattr(self, "_array") and self.dtype.itemsize == 2:  # rounded once
         g, wide = F.backend.wide(g), F.backend.wide(self)
-        return _var_self(F, g, wide, dim, correction, keepdim).astype(self.dtype)
+        return narrow(_var_self(F, g, wide, dim, correction, keepdim), self.dtype)
     scaled = F.keep_dims(g, self.shape, dim, keepdim) * 2
     scaled = scaled / free if free else scaled * math.inf
     return scaled * (self - F.mean(self, dim, True))

@@ -12,7 +12,7 @@ from ...tape.arrays import backend_of
 from ...tape.errors import check_broadcast
 from ...tape.modes import AUTOCAST, state
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import named, same_dtype, unsupported
+from ..kinds import named, narrow, same_dtype, unsupported
 from .sums import count, dims_of, kept
 
 # -- the vector norm ---------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _vector_norm(xp, self, *, ord, dim, keepdim):
         out = xp.add_up(xp.absolute(wide), dim, keepdim)
     else:
         out = xp.add_up(xp.absolute(wide) ** ord, dim, keepdim) ** (1.0 / ord)
-    return out if wide is self else out.astype(self.dtype)
+    return out if wide is self else narrow(out, self.dtype)
 
 
 @formula_function()

@@ -16,7 +16,7 @@ from ...op.inplace import inplace
 from ...tape import dtypes, errors
 from ...tape.tensor import Tensor, wrap_dim
 from ..elementwise.transcendental import logaddexp_kernel
-from ..kinds import F4, refuse, unsupported
+from ..kinds import F4, narrow, refuse, unsupported
 from .sort import taking
 from .sums import result_dtype
 
@@ -43,7 +43,7 @@ def accumulate(xp, ufunc: str, x, dim: int):
         return getattr(xp, ufunc).accumulate(x, dim, I8)
     wide = xp.wide(x)
     out = xp.accumulate(ufunc, wide, dim)
-    return out if wide is x else out.astype(d)
+    return out if wide is x else narrow(out, d)
 
 
 WIDER = {
@@ -116,7 +116,7 @@ def _precise(quotient):
             found = quotient(F.backend, g, wide, dim) if x.dtype is F4 else None
             if found is None:
                 found = gradient(F, g, wide, dim)
-            return found.astype(x.dtype)
+            return narrow(found, x.dtype)
 
         return formula
 

@@ -6,12 +6,14 @@ import math
 import operator
 from typing import Any
 
+from numpy import ndarray
+
 from ...op.declare import declare
 from ...op.expose import EXPECTED, function, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes, errors
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import unsupported
+from ..kinds import narrow, unsupported
 
 F4, F8 = dtypes.float32.np, dtypes.float64.np
 I8 = dtypes.int64.np
@@ -71,7 +73,7 @@ def spread(F, x, shape, dim, keepdim):
 def over(F, g, n):
     """``g / n`` for a count, which half types may not hold."""
     if n > 256 and not hasattr(g, "_array") and g.dtype.itemsize == 2:
-        return (F.backend.wide(g) / n).astype(g.dtype)
+        return narrow(F.backend.wide(g) / n, g.dtype)
     return g / n
 
 
@@ -97,9 +99,9 @@ def _sum(xp, self, *, dim, keepdim):
         return xp.add_up(self, dim, keepdim)
     if d.kind in "iub":
         return xp.add.reduce(self, dim or None, I8, None, keepdim)
-    wide = xp.wide(self)
+    wide = self if self.size > FEW and self.__class__ is ndarray else xp.wide(self)
     total = xp.add_up(wide, dim, keepdim)
-    return total if wide is self else total.astype(d)
+    return total if total.dtype is d else total.astype(d) if total.size < FEW else narrow(total, d)
 
 
 def _sum_all(xp, self):
@@ -113,10 +115,10 @@ def _mean(xp, self, *, dim, keepdim):
     if d is F4 or d is F8:
         total = xp.add_up(self, dim, keepdim)
         return total / n if n else total * math.nan
-    wide = xp.wide(self)
+    wide = self if self.size > FEW and self.__class__ is ndarray else xp.wide(self)
     total = xp.add_up(wide, dim, keepdim)
     total = total / n if n else total * math.nan
-    return total if wide is self else total.astype(d)
+    return total if total.dtype is d else narrow(total, d)
 
 
 def _mean_all(xp, self):
@@ -353,7 +355,7 @@ def _prod(xp, self, *, dim, keepdim):
         return xp.multiply.reduce(self, dim or None, I8, None, keepdim)
     wide = xp.wide(self)
     result = xp.multiply.reduce(wide, dim or None, None, None, keepdim)
-    return result if wide is self else result.astype(d)
+    return result if wide is self else narrow(result, d)
 
 
 def _prod_all_self(F, g, self, self_shape):
@@ -420,7 +422,7 @@ def _logsumexp(xp, self, *, dim, keepdim):
         if keepdim
         else total.reshape([n for i, n in enumerate(self.shape) if dim and i not in dim])
     )
-    return result if wide is self else result.astype(self.dtype)
+    return result if wide is self else narrow(result, self.dtype)
 
 
 logsumexp_op = declare(

@@ -2,12 +2,12 @@
 
 NumPy reads and writes memory once for every operation; a compiled loop keeps a whole formula in registers. That pays
 for float32 arrays in formulas of many operations (gelu), in norms, softmax and cross-entropy of rows, and in depthwise
-convolutions.
+convolutions; and for half types, whose conversions NumPy makes one by one, also in arithmetic, comparisons and sums.
 
 They are used where ``GRADLIB_NUMBA=1`` is in the environment, and not because numba happens to be installed: to import
 it takes most of a second, and each kernel a second or two when it is compiled for the first time on a machine (numba
 keeps it on disk, beside this file or in the user's cache). Results differ from NumPy's in the last bits, and are as
-exact; they do not depend on the number of threads.
+exact; they do not depend on the number of threads. Arithmetic of half types, which is rounded once, has the same bits.
 
 A kernel is a function of contiguous arrays that returns nothing, and lets go of the interpreter's lock: blocks of it
 run on the threads of `parallel`, like blocks of NumPy.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-MODULES = "elementwise", "rows", "depthwise"
+MODULES = "elementwise", "rows", "depthwise", "halves"
 FEW = (
     1 << 11
 )  # elements up to which NumPy computes: a call of a compiled function costs about a microsecond

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from ....operators.kinds import F4, F8
+from ....operators.kinds import F4, F8, is_half, narrow
 from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_shares
 from ....operators.nn.layer_norm import layer_norm_by
 from .. import before, parallel
 from ..blocks import row_blocks
+from ..half_bits import hand_back, in_float32, widened
 from ..sums import MAX, ones
 from . import FEW, jit
 from .elementwise import exp
@@ -22,7 +23,7 @@ LONG = 1 << 13  # elements of a row from which its sum needs more care; NumPy's 
 def _suits(x, dim: int = -1) -> bool:
     """Whether `x` is an array of rows that these kernels are for, along its last dimension."""
     return (
-        x.dtype is F4
+        (x.dtype is F4 or is_half(x))
         and x.size > FEW
         and (dim == -1 or dim == x.ndim - 1)
         and x.shape[-1] <= LONG
@@ -34,7 +35,7 @@ def _suits(x, dim: int = -1) -> bool:
 
 
 @jit("reassoc")
-def _layer_norm(x, weight, bias, eps, out, mean, rstd):
+def _layer_norm(x, out, weight, bias, eps, mean, rstd):
     rows, n = x.shape
     for i in range(rows):
         total = f4(0)
@@ -80,24 +81,32 @@ def _layer_norm_grad_of_weights(g, x, mean, rstd, dw, db):
 
 def _layer_norm_rows(xp, x, weight, bias, eps: float):
     rows, n = x.shape
-    out = np.empty((rows, n), F4)
+    x = np.ascontiguousarray(x)
+    out = np.empty((rows, n), x.dtype)
     mean, rstd = np.empty((rows, 1), F4), np.empty((rows, 1), F4)
     w = ones(n, F4) if weight is None else weight
     b = np.zeros(n, F4) if bias is None else bias
 
     def block(i: int, j: int) -> None:
-        _layer_norm(x[i:j], w, b, f4(eps), out[i:j], mean[i:j], rstd[i:j])
+        in_float32(
+            lambda x, out: _layer_norm(x, out, w, b, f4(eps), mean[i:j], rstd[i:j]),
+            out[i:j],
+            x[i:j],
+        )
 
     parallel.each(row_blocks(rows, n), x.size, block)
     return out, mean, rstd
 
 
-_native_layer_norm = layer_norm_by(_layer_norm_rows)
+_native_layer_norm = layer_norm_by(_layer_norm_rows, 0)
 
 
 def _plain(*arrays) -> bool:
-    """Whether these are float32 without gaps, or None."""
-    return all([a is None or (a.dtype is F4 and a.flags.c_contiguous) for a in arrays])
+    """Whether these are float32, or of a half type, without gaps, or None."""
+    return all([
+        a is None or ((a.dtype is F4 or is_half(a)) and a.flags.c_contiguous)
+        for a in arrays
+    ])  # fmt: skip
 
 
 @before("native_layer_norm")
@@ -115,16 +124,19 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
         return NotImplemented
     x, above = input.reshape(-1, n), g.reshape(-1, n)
     mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
-    w = ones(n, F4) if weight is None else weight.reshape(-1)
-    dx = np.empty(x.shape, F4) if needs[0] else None
+    w = ones(n, F4) if weight is None else F.backend.wide(weight).reshape(-1)
+    dx = np.empty(x.shape, x.dtype) if needs[0] else None
 
     def block(i: int, j: int) -> tuple:
-        given = above[i:j], x[i:j], mean[i:j], rstd[i:j]
-        if dx is not None:
-            _layer_norm_grad(*given, w, dx[i:j])
+        lent: list = []
+        rows = [widened(a[i:j], lent) for a in (above, x)]
+        given = *rows, mean[i:j], rstd[i:j]
         dw, db = np.zeros((2, n), F4)
         if needs[1] or needs[2]:
             _layer_norm_grad_of_weights(*given, dw, db)
+        if dx is not None:
+            in_float32(lambda out: _layer_norm_grad(*given, w, out), dx[i:j])
+        hand_back(lent)
         return dw, db
 
     blocks = row_blocks(len(x), n)
@@ -133,7 +145,8 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
     for sums in parallel.in_order(blocks, x.size, block):
         for total, part in zip(totals, sums, strict=True):
             total += part
-    dw, db = totals.astype(F4, copy=False).reshape(2, *normalized_shape)
+    kind = input.dtype if weight is None else weight.dtype
+    dw, db = narrow(totals.astype(F4, copy=False), kind).reshape(2, *normalized_shape)
     return (
         None if dx is None else dx.reshape(input.shape),
         dw if needs[1] else None,
@@ -204,9 +217,11 @@ def _log_softmax_grad(g, y, out):
 def _each(kernel, rows, out, *others):
     """The kernel on blocks of rows; with the maximum of each row for one that takes it in the place of `others`."""
 
+    def run(x, *rest) -> None:
+        kernel(x, *(rest if others else (MAX(x, 1), *rest)))
+
     def block(i: int, j: int) -> None:
-        x = rows[i:j]
-        kernel(x, *([o[i:j] for o in others] or [MAX(x, 1)]), out[i:j])
+        in_float32(run, out[i:j], rows[i:j], *[o[i:j] for o in others])
 
     parallel.each(row_blocks(*rows.shape), rows.size, block)
 
@@ -215,7 +230,7 @@ def _forward(name: str, kernel) -> None:
     def overlay(xp, self, *, dim):
         if not _suits(self, dim):
             return NotImplemented
-        out = np.empty(self.shape, F4)
+        out = np.empty(self.shape, self.dtype)
         n = self.shape[-1]
         _each(kernel, self.reshape(-1, n), out.reshape(-1, n))
         return out
@@ -227,7 +242,7 @@ def _backward(name: str, kernel) -> None:
     def overlay(xp, grad, output, *, dim):
         if not _suits(grad, dim) or not _suits(output, dim) or grad.shape != output.shape:
             return NotImplemented
-        out = np.empty(grad.shape, F4)
+        out = np.empty(grad.shape, grad.dtype)
         n = grad.shape[-1]
         _each(kernel, grad.reshape(-1, n), out.reshape(-1, n), output.reshape(-1, n))
         return out
@@ -259,8 +274,11 @@ def _log_sums(xp, rows):
     top, logs = np.empty(n, F4), np.empty(n, F4)
 
     def block(i: int, j: int) -> None:
-        MAX(rows[i:j], 1, None, top[i:j])
-        _log_sums_of(rows[i:j], top[i:j], logs[i:j])
+        lent: list = []
+        x = widened(rows[i:j], lent)
+        MAX(x, 1, None, top[i:j])
+        _log_sums_of(x, top[i:j], logs[i:j])
+        hand_back(lent)
 
     parallel.each(row_blocks(n, width), rows.size, block)
     return top, logs
@@ -273,26 +291,29 @@ _cross_entropy = cross_entropy_by(_log_sums)
 def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     if self.ndim != 2 or not _suits(self):
         return NotImplemented
-    return _cross_entropy(xp, self, target, weight, reduction=reduction, ignore_index=ignore_index)
+    how = {"reduction": reduction, "ignore_index": ignore_index}
+    if self.dtype is F4:
+        return _cross_entropy(xp, self, target, weight, **how)
+    weight = None if weight is None else xp.wide(weight)
+    return narrow(_cross_entropy(xp, xp.wide(self), target, weight, **how), self.dtype)
 
 
 @before("cross_entropy_op", "vjp")
 def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
-    if self.ndim != 2 or not _suits(self) or g.dtype is not F4 or result1.dtype is not F4:
+    if self.ndim != 2 or not _suits(self) or result1.dtype is not F4:
         return NotImplemented
     n = len(self)
     classes, weights, kept = class_rows(F.backend, target, weight, self.shape[1], ignore_index, F4)
     shares = np.empty(n, F4)
-    shares[...] = row_shares(F.backend, g, weights, kept, reduction, n)
-    out = np.empty(self.shape, F4)
+    shares[...] = row_shares(F.backend, F.backend.wide(g), weights, kept, reduction, n)
+    out = np.empty(self.shape, self.dtype)
     top, logs = np.ascontiguousarray(result1), np.ascontiguousarray(result2)
     classes = np.ascontiguousarray(classes, np.int64)
 
     def block(i: int, j: int) -> None:
         part = slice(i, j)
-        _cross_entropy_grad(
-            self[part], top[part], logs[part], classes[part], shares[part], out[part]
-        )
+        given = top[part], logs[part], classes[part], shares[part]
+        in_float32(lambda x, out: _cross_entropy_grad(x, *given, out), out[part], self[part])
 
     parallel.each(row_blocks(*self.shape), self.size, block)
     return out, None, None
