@@ -16,18 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from ..amp._casts import local
 from ..optim.optimizer import Optimizer
 from ..tape import modes, pytree, recording
 from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
-from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, state
+from ..tape.modes import AUTOCAST, NO_GRAD, OBSERVE, PROFILE, state
 from ..tape.node import edge
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
+from .casting import around
 from .graph import Graph, Unwritable
 from .hooks import hooks_on
 from .ops import Ops
@@ -57,6 +59,9 @@ def _settings() -> tuple:
         default.device,
         switches.deterministic,
         state.bits & ~(OBSERVE | PROFILE),
+        around(),
+        local.now,
+        local.nesting,
     )
 
 
@@ -182,7 +187,8 @@ class Recorder(Ops, Backward, Reads):
         if self.off or self.depth or not self.is_alone():
             with self.quiet():
                 return function(*args)
-        if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~_PLAIN:
+        plain = _PLAIN | AUTOCAST if around() == self.around else _PLAIN
+        if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~plain:
             self.refuse(f"{name} is called inside a mode, which is not there when a plan calls it")
         self.spans += 1
         if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
@@ -314,6 +320,8 @@ class Recorder(Ops, Backward, Reads):
         elif hanging:
             try:
                 self.graph = Graph(self, self.first_seq, made, hanging)
+                if self.casts_come_late():
+                    raise Unwritable("a parameter has hooks, and some are cast")
             except Unwritable as exc:
                 self.refuse(
                     f"the step returns a tensor that backward may be called on: {exc}", False

@@ -27,11 +27,11 @@ from ..tape import dtypes, pytree
 from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default as default_device
 from ..tape.device import device
-from ..tape.modes import NO_GRAD, PROFILE, shared, state
+from ..tape.modes import AUTOCAST, NO_GRAD, PROFILE, shared, state
 from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
-from . import passes
+from . import casting, passes
 from .parts import Parts
 from .passes import Region
 from .plan import Draft, Learned
@@ -221,14 +221,17 @@ class Captured(StandIn):
         bits = state.bits
         if recorded := bits & ~NO_GRAD == PROFILE and _takes_replays():
             bits &= ~PROFILE
-        if bits & ~NO_GRAD or _unusual():
+        on: tuple | None = ()
+        if bits & AUTOCAST:
+            on, bits = casting.around(), bits & ~AUTOCAST
+        if bits & ~NO_GRAD or on is None or _unusual(on):
             return self.step(*args, **kwargs)
         values: Any = args
         spec: Any = len(args)  # of which a hash costs less
         if kwargs or not all([v.__class__ is Tensor or v.__class__ in _SIMPLE for v in args]):
             values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
-        key += [overlays._off, switches.deterministic, of_autocast.dtypes["cpu"]]
+        key += [overlays._off, switches.deterministic, of_autocast.now, on]
         others, arrays = [], set()
         if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))
@@ -274,7 +277,7 @@ class Captured(StandIn):
                 if plan is not self._last:
                     self._turn_to(plan)
                 if recorded:
-                    if plan.undo is not None or plan.region is not None:
+                    if plan.undo is not None or plan.region is not None or plan.casts:
                         break
                     return plan.recorded(tensors, self._name())
                 if plan.tries:
@@ -386,14 +389,16 @@ class Captured(StandIn):
             self._find(*(recorder.refused or ("nothing was recorded", "")))
             return result
         draft = recorder.draft
-        before = next((d for d in entry.before if d.guards == draft.guards), None)
+        alike = [d for d in entry.before if d.guards == draft.guards and d.casts == draft.casts]
+        before = next(iter(alike), None)
         draft.graph = recorder.graph
         if before is None:
             entry.before.append(draft)
             if len(entry.before) > PENDING:
                 entry.given_up = True
                 self._split(reached.kept)
-                self._find(f"it reads another value each time: {draft.guarded()}", "")
+                why = f"it reads another value each time: {draft.guarded()}"
+                self._find(why if draft.guards else _CAST, "")
             return result
         where = before.agrees(draft)
         if where is None and not _same_graph(before.graph, recorder.graph):
@@ -471,6 +476,7 @@ class Captured(StandIn):
 
 
 _TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes and other arguments"
+_CAST = "other parameters were cast before each time, in the block of autocast that is around it"
 _COMPILED = "it runs on CUDA, where only what gradlib.capture is called on becomes a CUDA graph"
 _REQUIRES = "a tensor among its arguments requires grad, which a CUDA graph does not record"
 _OWN_CLASS = "a tensor among its arguments is of a class of its own"
@@ -501,10 +507,10 @@ def _takes_replays() -> bool:
     return getattr(state.recorder, "replayed", None) is not None
 
 
-def _unusual() -> bool:
-    """Whether something is on, beside flags, with which steps run as they are."""
+def _unusual(on: tuple) -> bool:
+    """Whether something is on, beside flags, with which steps run as they are. on: what autocast does."""
     return bool(
-        state.interposers
+        (state.interposers and not on)
         or state.function_modes
         or state.depth
         or state.transforms

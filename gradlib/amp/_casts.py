@@ -19,7 +19,7 @@ from ..devices.cuda.fused.cast import cast_all
 from ..operators.elementwise.cast import cast_op
 from ..tape import dtypes
 from ..tape.arrays import kernels_of
-from ..tape.modes import AUTOCAST, shared, state
+from ..tape.modes import AUTOCAST, OBSERVE, is_captured, shared, state
 from ..tape.node import next_seq
 from ..tape.source import user_frame
 from ..tape.storage import version_of
@@ -62,12 +62,21 @@ class Casts(threading.local):
 
     def of(self, tensor: Tensor, target: dtypes.dtype) -> Tensor:
         """A parameter (see `castable`) in a half type; made once for its version."""
-        version = version_of(tensor)
+        if state.capture is not None:
+            return state.capture.cast_once(tensor, target)
+        known = self.known(tensor, target)
+        return self.make(tensor, target) if known is None else known
+
+    def known(self, tensor: Tensor, target: dtypes.dtype) -> Tensor | None:
+        """What is kept for a parameter as it is now."""
         found = self.kept.get(id(tensor))
-        if found is not None and found[0]() is tensor and found[1] == version:
-            kept = found[2]
-            if kept._array.dtype == target.np:
-                return kept
+        if found is None or found[0]() is not tensor or found[1] != version_of(tensor):
+            return None
+        return found[2] if found[2]._array.dtype == target.np else None
+
+    def make(self, tensor: Tensor, target: dtypes.dtype) -> Tensor:
+        """Cast a parameter, and keep that."""
+        version = version_of(tensor)
         made = self._made(tensor, version, target)
         ref = weakref.ref(tensor)
         self.kept[id(tensor)] = ref, version, made
@@ -131,15 +140,26 @@ class Casts(threading.local):
 
 
 class _Local(threading.local):
-    """What a thread has set, also while autocast is off."""
+    """What a thread has set, also while autocast is off.
+
+    Attributes:
+        now: all of it that a program may notice, as one value; `note` sets it after each change.
+        keeps: whether casts may outlive a block that begins now.
+    """
 
     def __init__(self) -> None:
         self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
         self.caching = True
         self.nesting = 0
+        self.note()
+
+    def note(self) -> None:
+        self.keeps = self.nesting > 0 or bool(casts.kept)
+        self.now = (*self.dtypes.values(), self.caching, self.keeps)
 
 
-local, casts = _Local(), Casts()
+casts = Casts()
+local = _Local()
 
 
 def kind_of(tensor: Tensor) -> str:
@@ -149,6 +169,12 @@ def kind_of(tensor: Tensor) -> str:
         return "cpu"
     cuda = shared.cuda
     return "cuda" if cuda is not None and kind is cuda.array else tensor.device.type
+
+
+def _only_written_down() -> bool:
+    """Whether ops are only watched for a plan (see `gradlib.capture`), and by nobody else."""
+    alone = all([i.lets_be for i in state.interposers])
+    return state.bits & ~AUTOCAST == OBSERVE and is_captured() and alone
 
 
 def cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
@@ -162,7 +188,7 @@ def cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
         target is not dtypes.float32
         and local.caching
         and local.nesting
-        and not state.bits & ~AUTOCAST
+        and (not state.bits & ~AUTOCAST or _only_written_down())
         and castable(tensor)
     )
     return casts.of(tensor, target) if keep else cast_op.call(tensor, want, have)
