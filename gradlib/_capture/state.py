@@ -314,9 +314,8 @@ class State:
                     self._lack(vars(value), {name})
             own = [value._optimizer_step_pre_hooks, value._optimizer_step_post_hooks]
             for hooks in (*own, _global_pre_hooks, _global_post_hooks):
-                self._empty.append(hooks)
-                if hooks:
-                    raise Opaque(f"{path} is an optimizer with hooks, which may do anything")
+                self.containers.add(id(hooks))
+                self._dict(hooks, f"a hook of {path}", "")
             if not is_library(_file(kind.step)):
                 raise Opaque(f"{path} is an optimizer of a class of its own")
         elif isinstance(value, types.FunctionType):

@@ -67,8 +67,8 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
     tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
-    exceptions (also by ``with contextlib.suppress(...)``), has hooks that do more than compute with tensors, or of
-    optimizers, or is called with a tensor that has attributes of its own, or is one that the step reaches by itself.
+    exceptions (also by ``with contextlib.suppress(...)``), has hooks that do more than compute with tensors, or is
+    called with a tensor that has attributes of its own, or is one that the step reaches by itself.
     Then the modules that it calls are captured in its place, each by itself.
 
     Backward may be called on what the step returns, and arguments may require grad: passes through replays are written
