@@ -425,7 +425,7 @@ class State:
         self._todo += [(v, path) for v in (f.__defaults__, f.__kwdefaults__) if v]
         if f.__dict__:
             self._dict(f.__dict__, path, ".{}")
-        for code in _codes(f.__code__):
+        for code in codes_of(f.__code__):
             self.codes[id(code)] = code
             if not _BY_TEXT.isdisjoint(code.co_names):
                 self._by_text = True
@@ -477,12 +477,12 @@ _OF_LEAVES = {
 }
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
     """A function's code and that of the functions in it."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            yield from _codes(inner)
+            yield from codes_of(inner)
 
 
 def _catches(code: types.CodeType) -> bool:

@@ -69,7 +69,7 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
     exceptions (also by ``with contextlib.suppress(...)``), has hooks that do more than compute with tensors, or is
     called with a tensor that has attributes of its own, or is one that the step reaches by itself.
-    Then the modules that it calls are captured in its place, each by itself.
+    Then the modules and functions that it calls are captured in its place, each by itself.
 
     Backward may be called on what the step returns, and arguments may require grad: passes through replays are written
     down, too, for up to 8 layouts of the gradients that arrive. A pass that is differentiated again, profiled or looked
