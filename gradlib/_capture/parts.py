@@ -71,6 +71,14 @@ def called_functions(step: Any, found: list[Any]) -> list[tuple[dict, str, Funct
     return [(space, n, f) for n, f in pairs if _can_be_captured(f, step)]
 
 
+def names_in(step: Any) -> set[str]:
+    """The attributes that a step's own code names."""
+    step = inspect.unwrap(getattr(step, "__func__", step))
+    if not isinstance(step, FunctionType):
+        return set()
+    return {n for c in codes_of(step.__code__) for n in c.co_names}
+
+
 def _can_be_captured(f: Any, step: FunctionType) -> bool:
     if f.__class__ is not FunctionType or f is step or is_library(f.__code__.co_filename):
         return False
@@ -89,7 +97,7 @@ def _used_otherwise(code: CodeType) -> set[str]:
 
 
 class Parts:
-    """The outermost modules that a step calls, and functions.
+    """The outermost modules that a step calls, those in them that its own code names, and functions.
 
     Args:
         found: all that the step can reach.
@@ -105,6 +113,8 @@ class Parts:
         modules = {id(m): m for m in found if isinstance(m, Module) and m is not step}
         inside = {id(c) for m in modules.values() for c in m.modules() if c is not m}
         todo = [m for m in modules.values() if id(m) not in inside]
+        names = names_in(step)  # of modules in others that it calls by themselves
+        todo += [c for m in modules.values() for n, c in m.named_children() if n in names]
         self._parts: list[tuple[dict, Any]] = []
         known: set[int] = set()
         while todo and len(self._parts) < MOST:

@@ -122,7 +122,32 @@ def in_transforms(x, y):
     )(x)
 
 
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.inner = nn.Linear(4, 4), nn.ModuleDict({"decode": nn.Linear(4, 4)})
+
+    def forward(self, x):
+        return self.inner.decode(self.encode(x).relu())
+
+
+TWO = Two()
+
+
+def modules_in_a_module(x, y):
+    h = TWO.encode(x)
+    SEEN.append(h.sum().item())
+    return TWO.inner.decode(h) + h
+
+
+def a_module_and_those_in_it(x, y):
+    SEEN.append(1)
+    return TWO(x) + TWO.encode(y)
+
+
 PROGRAMS = {
+    modules_in_a_module: 2,
+    a_module_and_those_in_it: 2,
     training: 3,
     writes_to_views: 0,
     effects_inside: 1,
