@@ -67,7 +67,7 @@ def _settings() -> tuple:
         switches.deterministic,
         state.bits & ~(OBSERVE | PROFILE),
         around(),
-        local.now,
+        local.note(),
         local.nesting,
     )
 

@@ -239,7 +239,7 @@ class Captured(StandIn):
         if kwargs or not all([v.__class__ is Tensor or v.__class__ in _SIMPLE for v in args]):
             values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
-        key += [overlays._off, switches.deterministic, of_autocast.now, on]
+        key += [overlays._off, switches.deterministic, of_autocast.now or of_autocast.note(), on]
         others, arrays = [], set()
         if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))

@@ -8,6 +8,7 @@ it had been cast then: so backward runs in the same order, and a block that ends
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -143,22 +144,29 @@ class _Local(threading.local):
     """What a thread has set, also while autocast is off.
 
     Attributes:
-        now: all of it that a program may notice, as one value; `note` sets it after each change.
-        keeps: whether casts may outlive a block that begins now.
+        now: the number of all of it that a program may notice; None after a change, until `note` is called.
+        keeps: whether casts may outlive a block that began when `note` was called.
     """
+
+    keeps = False
 
     def __init__(self) -> None:
         self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
         self.caching = True
         self.nesting = 0
-        self.note()
+        self.now: int | None = None
 
-    def note(self) -> None:
+    def note(self) -> int:
+        """Work out `now`."""
         self.keeps = self.nesting > 0 or bool(casts.kept)
-        self.now = (*self.dtypes.values(), self.caching, self.keeps)
+        now = (*self.dtypes.values(), self.caching, self.keeps)
+        self.now = found = _settings.setdefault(now, next(_number))
+        return found
 
 
 casts = Casts()
+_settings: dict[tuple, int] = {}  # and their numbers, from 1
+_number = itertools.count(1)
 local = _Local()
 
 

@@ -235,7 +235,7 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
     """
     kind = _type_of(device_type)
     local.dtypes[kind] = dtype
-    local.note()
+    local.now = None
     if kind in _current():
         _install(_current() | {kind: dtype})
 
@@ -257,7 +257,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
         enabled: False casts a parameter at each use.
     """
     local.caching = enabled
-    local.note()
+    local.now = None
 
 
 def clear_autocast_cache() -> None:
@@ -266,7 +266,7 @@ def clear_autocast_cache() -> None:
     The next use casts anew.
     """
     _forget()
-    local.note()
+    local.now = None
 
 
 def _forget() -> None:
@@ -282,7 +282,7 @@ def autocast_increment_nesting() -> int:
         How many are open in this thread.
     """
     local.nesting += 1
-    local.note()
+    local.now = None
     return local.nesting
 
 
@@ -293,7 +293,7 @@ def autocast_decrement_nesting() -> int:
         How many are open in this thread.
     """
     local.nesting -= 1
-    local.note()
+    local.now = None
     return local.nesting
 
 
@@ -397,7 +397,7 @@ class autocast(contextlib.ContextDecorator):
         if local.nesting == 0:
             _forget()
         on, local.dtypes[self.device], local.caching = self._outer.pop()
-        local.note()
+        local.now = None
         _install(on)
         return False
 
