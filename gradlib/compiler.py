@@ -18,9 +18,11 @@ import numpy as np
 
 from ._capture import Captured
 from ._refused import refuse
+from ._unsupported import InvalidBackend, Unsupported
 from .devices.numpy import chains
 from .nn import Module
 from .op.expose import PUBLIC
+from .tape.modes import state
 from .tape.tensor import Tensor
 from .utils import _pytree as pytree
 
@@ -67,17 +69,24 @@ def compile(
 
     Args:
         model: a function or Module; without one, a decorator is returned.
-        fullgraph, dynamic, options: accepted. A combination of shapes has a plan of its own.
-        mode: "max-autotune" fuses elementwise ops where numba is installed, as ``capture(..., mode="max")``; others are
-            accepted.
-        backend: any other than "inductor" leaves it as it is.
+        fullgraph: True demands that it is replayed as one: where it cannot be, the call that finds that out raises,
+            after it ran, and so do the next ones. On CUDA nothing is demanded.
+        dynamic: True, False or None; accepted. A combination of shapes has a plan of its own.
+        mode: "max-autotune" fuses elementwise ops where numba is installed, as ``capture(..., mode="max")``; others of
+            PyTorch's names are accepted.
+        options: names and values. ``{"max_autotune": True}`` is `mode` "max-autotune"; others are accepted.
+        backend: "inductor"; one of PyTorch's others, or a function, leaves it as it is, if fullgraph is not demanded.
         disable: leave it as it is.
 
     Returns:
         Of a Module an `OptimizedModule`, which has its parameters, under ``_orig_mod``.
 
     Raises:
-        RuntimeError: `mode` and `options` are both given.
+        RuntimeError: `mode` and `options` are both given; or one of them is not known.
+        InvalidBackend: there is no such `backend`; `torch._dynamo.exc` has this error.
+        Unsupported: of calls, with `fullgraph`: why it cannot be replayed as one, and the line; from there, too.
+        AssertionError: `model` cannot be called.
+        TypeError: `dynamic` or `options` is of another type.
 
     Example:
         >>> step = gradlib.compile(lambda x: x * 2)
@@ -88,19 +97,62 @@ def compile(
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
+    fuses = _asks_to_fuse(backend, mode, options)
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic must be True, False or None, but got {type(dynamic).__name__}")
 
     def compiled(function: Any) -> Any:
+        if not callable(function):
+            raise AssertionError(
+                f"A callable function is expected, but {type(function)} is provided."
+            )
         module = isinstance(function, Module)
         if disable or not (module or isinstance(function, (types.FunctionType, types.MethodType))):
             return function
-        if backend != "inductor":
+        if backend != "inductor" and not (fullgraph and isinstance(backend, str)):
             return OptimizedModule(function, function) if module else function
-        fuses = mode is not None and mode.startswith("max-autotune") and chains.works()
-        made = Captured(function, None, fuses)  # on CUDA it runs as it is
+        demanded = Unsupported if fullgraph else None
+        made = Captured(function, None, fuses and chains.works(), demanded)  # on CUDA as it is
         _compiled.add(made)
         return OptimizedModule(function, made) if module else made
 
     return compiled(model) if model is not None else compiled
+
+
+_BACKENDS = {  # and what PyTorch lists them as
+    "inductor": "",
+    "cudagraphs": "",
+    "eager": "debug",
+    "aot_eager": "debug",
+    "aot_eager_decomp_partition": "debug",
+}
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
+
+def _asks_to_fuse(backend: Any, mode: Any, options: Any) -> bool:
+    """Whether elementwise ops are to be fused; raises for settings that are none."""
+    if isinstance(backend, str):
+        if backend not in _BACKENDS:
+            names = ", ".join(map(repr, _BACKENDS))
+            raise InvalidBackend(
+                f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for available backends: {names}."
+            )
+    elif not callable(backend):
+        raise TypeError(f"backend must be a name or a function, but got {type(backend).__name__}")
+    if backend != "inductor":
+        return False
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if options is None:
+        return mode is not None and mode.startswith("max-autotune")
+    if not isinstance(options, dict) or not all([isinstance(name, str) for name in options]):
+        raise TypeError("options must be a dict of names and values")
+    asks = {name.replace("-", "_"): value for name, value in options.items()}.get("max_autotune")
+    if asks not in (None, True, False):
+        raise RuntimeError(
+            f"Unexpected type of attr max_autotune, got {type(asks).__name__} should be bool"
+        )
+    return bool(asks)
 
 
 _compiled: weakref.WeakSet[Captured] = weakref.WeakSet()
@@ -180,10 +232,15 @@ def compile_module(module: Module, *args: Any, **kwargs: Any) -> None:
         vars(module)["forward"] = made
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, **settings: Any) -> Any:
-    """`fn` itself, or a decorator that changes nothing: there is no compiler to keep it from.
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Any:
+    """`fn` as a function that no plan holds: what calls it runs as it is, but for the modules in that.
 
-    All arguments of PyTorch are accepted.
+    Args:
+        fn: a function or Module; without one, a decorator is returned. Of a Module an `OptimizedModule` is returned.
+        recursive: accepted.
+        reason: is told by `gradlib.explain`.
 
     Example:
         >>> @disable
@@ -192,16 +249,37 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, **sett
         >>> double(3)
         6
     """
-    return fn if fn is not None else lambda function: function
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise AssertionError("fn must be callable")
+    if isinstance(fn, type):
+        return fn
+    name = getattr(fn, "__name__", type(fn).__name__)
+    why = f"{name} is called, which torch.compiler.disable keeps out of plans"
+    why += "" if reason is None else f": {reason}"
+
+    @functools.wraps(fn)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        if state.capture is not None:
+            state.capture.refuse(why)
+        return fn(*args, **kwargs)
+
+    return OptimizedModule(fn, disabled) if isinstance(fn, Module) else disabled
 
 
 def allow_in_graph(fn: Any) -> Any:
     """`fn` itself: there is no tracer that would stop at it.
 
+    Raises:
+        AssertionError: it cannot be called.
+
     Example:
         >>> gradlib.compiler.allow_in_graph(abs) is abs
         True
     """
+    if not isinstance(fn, (list, tuple)) and not callable(fn):
+        raise AssertionError("allow_in_graph expects a callable")
     return fn
 
 
@@ -285,7 +363,7 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_compiling() -> bool:
-    """False: code always runs as it is written.
+    """False, also while a plan is written down: code always runs as it is written.
 
     Example:
         >>> gradlib.compiler.is_compiling()
@@ -320,10 +398,14 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of compilers: none.
+    """The names that `compile` takes as `backend`; those of others than "inductor" leave functions as they are.
+
+    Args:
+        exclude_tags: what PyTorch calls the kinds of names that are left out; None for none.
 
     Example:
         >>> gradlib.compiler.list_backends()
-        []
+        ['cudagraphs', 'inductor']
     """
-    return []
+    out = exclude_tags or ()
+    return sorted(name for name, tag in _BACKENDS.items() if not tag or tag not in out)

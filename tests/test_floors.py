@@ -22,7 +22,7 @@ from gradlib.tape import handed
 ROOT = Path(__file__).parent.parent
 
 FLOORS = (
-    "tape return_types version _refused _tries",
+    "tape return_types version _refused _tries _unsupported",
     "op",
     "operators",
     "devices",

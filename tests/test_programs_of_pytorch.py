@@ -36,10 +36,10 @@ def test_compiler():
         return torch.compiler.is_compiling()
 
     assert f() is False
-    assert torch.compiler.disable(recursive=False)(f) is f
+    assert torch.compiler.disable(recursive=False)(f)() is False
     torch.compiler.reset()
     torch.compiler.cudagraph_mark_step_begin()
-    assert torch.compiler.list_backends() == []
+    assert "inductor" in torch.compiler.list_backends()
 
 
 def test_version():

@@ -94,6 +94,8 @@ class Backward(Hooks):
             if task.callbacks is not None:
                 self.refuse("a callback is queued for the end of the pass")
                 task.finish()
+        if accumulate:
+            return [None] * len(inputs or ())
         given: dict[str, Any] = {}  # what is asked for twice is one tensor
         return [self._captured(found.get(key), given) for key in inputs or ()]
 
@@ -103,8 +105,10 @@ class Backward(Hooks):
         None if all that the pass computes is computed by ops.
         """
         traced = create_graph or state.bits & (FORWARD_AD | VMAP)
-        if accumulate and (traced or inputs):
-            raise Unwritable("backward with create_graph or inputs is not captured")
+        if accumulate and traced:
+            raise Unwritable("backward with create_graph is not captured")
+        if accumulate and any([node.__class__ is not AccumulateGrad for node, _ in inputs or ()]):
+            raise Unwritable("backward is called with inputs that are no leaves")
         task = GraphTask(keep_graph, create_graph, accumulate)
         task.roots = [node for node, _ in roots]
         for k, key in enumerate(inputs or ()):
@@ -269,9 +273,9 @@ class Backward(Hooks):
                 if arrived is None:
                     continue
                 arrived = self.at_leaf(leaf, arrived)
-                if leaf in goals:
+                if leaf in goals and not task.accumulate:
                     found[leaf, 0] = self.cast(leaf.variable, arrived)
-                elif task.accumulate:
+                elif task.accumulate and (not goals or leaf in goals):
                     self._accumulate(leaf, *arrived)
                     if leaf.variable._rg:
                         self.accumulated(leaf)

@@ -10,10 +10,10 @@ import numpy as np
 from ..tape import errors, modes
 from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.tensor import Tensor
-from .writer import Writer
+from .casting import Casting
 
 
-class Functions(Writer):
+class Functions(Casting):
     """Runs nodes of custom Functions."""
 
     class _Loud:

@@ -40,6 +40,17 @@ class Through(VariadicNode):
         return ()
 
 
+class Later(VariadicNode):
+    """An edge to a parameter that backward shall come to after it came to a cast of that."""
+
+    __slots__ = ()
+    node_name = "Later"
+
+    def gradients(self, grads: tuple, traced: int) -> tuple:
+        """The gradient as it is."""
+        return grads
+
+
 class SavedTensor(NamedTuple):
     """A tensor that nodes saved.
 
@@ -81,6 +92,8 @@ class Graph:
         targets: where edges that leave the graph lead to, as ("argument", i) or ("tensor", id).
         leaving: for each edge that leaves it, in the order in which backward comes to them, the number of its target.
         roots: (number of the node, output) for each result that hangs on it.
+        late: of those that leave it, the ones after which backward came to a cast of the same parameter, and the number
+            of that among the arguments; in a replay it would come to the cast last.
 
     Args:
         recorder: of the step.
@@ -99,6 +112,7 @@ class Graph:
         self.targets: list[tuple] = []
         self.leaving: list[int] = []
         self.roots: list[tuple[int, int]] = []
+        self.late: dict[int, int] = {}
         self.nodes: list[NodeAgain] = []
         self.tensors: list[SavedTensor] = []
         self._known: dict[int, int] = {}  # of tensors, by id
@@ -132,7 +146,7 @@ class Graph:
     def same(self, other: Graph) -> bool:
         """Whether another recording of the step gave the same graph."""
         mine, others = [
-            (g.variables, g.targets, g.owners, g.leaving, g.roots, g.tensors,
+            (g.variables, g.targets, g.owners, g.leaving, g.late, g.roots, g.tensors,
              [(n.kind, n.raw, n.tensors, n.edges, [r[:4] for r in n.results]) for n in g.nodes])
             for g in (self, other)
         ]  # fmt: skip
@@ -240,6 +254,10 @@ class Graph:
                 found.append(None)
             elif (target, nr) in self._edges:
                 found.append(("out", len(self.leaving)))
+                of: Any = self._edges[target, nr]
+                seq, at = self._recorder.new_casts.get(of, (0, 0))
+                if node.seq < seq:
+                    self.late[len(self.leaving)] = at
                 self.leaving.append(self._target((target, nr)))
             elif target.__class__ is AccumulateGrad:
                 found.append(("nowhere",))
@@ -293,6 +311,19 @@ class Graph:
 
     # -- made again ------------------------------------------------------------------------------------------------
 
+    def edges(self, beyond: list, tensors: Any) -> tuple:
+        """The edges that leave the graph; see `late`.
+
+        beyond: the edge of each target. tensors: what the replay was called with.
+        """
+        found = [beyond[k] for k in self.leaving]
+        for i, (k, at) in enumerate(self.late.items()):
+            node: Any = new(Later)
+            node.seq = tensors[at]._fn.seq - (i + 1) / (len(self.late) + 1)
+            node.extra, node.edge_list = None, (found[k],)
+            found[k] = node, 0
+        return tuple(found)
+
     def again(
         self, values: tuple, owners: list, versions: list, targets: list, seq: int, whole: Any
     ) -> tuple[list, list]:
@@ -308,7 +339,7 @@ class Graph:
         """
         nodes: list[Any] = [new(n.kind) for n in self.nodes]
         outs: list[Any] = [] if whole is not None else [new(Through) for _ in self.leaving]
-        beyond = [targets[k] for k in self.leaving] if whole is not None else [(o, 0) for o in outs]
+        beyond = whole.edge_list if whole is not None else [(o, 0) for o in outs]
         roots: dict[Any, Any] = {}
         if whole is not None:
             several = len(self.roots) > 1
@@ -353,7 +384,7 @@ class _Made(NamedTuple):
     storages: list[Any]
     versions: list[int]
     nodes: list[Any]
-    beyond: list[tuple]
+    beyond: Any
     roots: dict[Any, Any]
     whole: Any
 

@@ -13,7 +13,17 @@ from ..tape import modes
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.layout import in_order
-from ..tape.modes import FORWARD_AD, NO_GRAD, OBSERVE, PROFILE, SAVED_HOOKS, VMAP, shared, state
+from ..tape.modes import (
+    AUTOCAST,
+    FORWARD_AD,
+    NO_GRAD,
+    OBSERVE,
+    PROFILE,
+    SAVED_HOOKS,
+    VMAP,
+    shared,
+    state,
+)
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
 from .inline import always_declines, calls, holds_arrays, out_of
@@ -25,7 +35,7 @@ ndarray = np.ndarray
 
 
 # flags with which kernels do what they do without
-_KNOWN = OBSERVE | PROFILE | NO_GRAD | FORWARD_AD | VMAP | SAVED_HOOKS
+_KNOWN = OBSERVE | PROFILE | NO_GRAD | FORWARD_AD | VMAP | SAVED_HOOKS | AUTOCAST
 
 
 def _takes_by_value(op: Any, args: tuple, attrs: tuple) -> bool:
@@ -50,7 +60,7 @@ class Ops(Writer):
             or shared.subclasses is not None
             or state.saved_observer
         ):
-            return "a mode is on that plans do not know (autocast, inference mode, ...)"
+            return "a mode is on that plans do not know (inference mode, anomaly mode, ...)"
         if not writes and _takes_by_value(op, args, attrs):  # a write has the shape of its tensor
             return "the shape of its result depends on values"
         return None

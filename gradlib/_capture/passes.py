@@ -249,7 +249,7 @@ class Region:
         node.n_out = len(graph.roots)
         found = [tensors[k] if kind == "argument" else reached[k] for kind, k in graph.targets]
         node.beyond = [edge(t) for t in found]
-        node.edge_list = tuple([node.beyond[k] for k in graph.leaving])
+        node.edge_list = graph.edges(node.beyond, tensors)
         return node
 
     def results(self, node: Any, tensors: Any, reached: dict, made: list) -> None:

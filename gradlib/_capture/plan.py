@@ -86,6 +86,7 @@ class Draft:
         self.sums: dict[str, Total] = {}  # variables that are made of the sum of an array
         self.fused: list[Fused | Joined] = []  # what `fuse` put together
         self.graph: Any = None  # of results that backward may be called on
+        self.casts: list[Any] = []  # of parameters, see `casting`
         self._by_id: dict[int, str] = {}
         self._count = 0
 

@@ -16,18 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from ..amp._casts import local
 from ..optim.optimizer import Optimizer
 from ..tape import modes, pytree, recording
 from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
-from ..tape.modes import NO_GRAD, OBSERVE, PROFILE, state
+from ..tape.modes import AUTOCAST, NO_GRAD, OBSERVE, PROFILE, state
 from ..tape.node import edge
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from .backward import Backward
+from .casting import around
 from .graph import Graph, Unwritable
 from .hooks import hooks_on
 from .ops import Ops
@@ -39,6 +41,13 @@ _READS = "its value is read, and Python may go another way with another one"
 _PLAIN = OBSERVE | PROFILE | NO_GRAD  # flags with which an optimizer steps as without
 HANGING = object()  # the node of a result that backward may be called on
 _READ = "item"  # what `Recorder.enter` gives for a read
+
+
+def drawn_again(replay: Any, function: Callable, *args: Any) -> Any:
+    """``function(*args)``, which draws what the first call with that `replay` drew."""
+    replay.restart()
+    replay.before_draw(default_generator)
+    return function(*args)
 
 
 def recorded_gradients(reached: State) -> list[bool]:
@@ -57,6 +66,9 @@ def _settings() -> tuple:
         default.device,
         switches.deterministic,
         state.bits & ~(OBSERVE | PROFILE),
+        around(),
+        local.note(),
+        local.nesting,
     )
 
 
@@ -121,8 +133,6 @@ class Recorder(Ops, Backward, Reads):
         if self.off or self.depth or not self.is_alone():
             return function(*args)
         self.spans += 1
-        if state.replay is not None:  # where a draw begins with the state of another one
-            self.refuse("each entry of a batch draws the same random numbers")
         texts, ins = [], []
         for a in args:
             if isinstance(a, Tensor):
@@ -147,9 +157,16 @@ class Recorder(Ops, Backward, Reads):
         )  # whether it changes nothing from before
         if not own:
             self.confirm()
+        again = state.replay  # where a draw begins with the state of another one
+        known = again is not None and default_generator in again.seen
         with self.quiet():
             result = self._whole(function, args)
         self.draws = default_generator._pack()
+        if again is not None and default_generator in again.seen and not known and not self.off:
+            texts.insert(0, self.draft.constant(function))
+            texts.insert(0, self._replay(again))
+            ins.append(texts[0])
+            function = drawn_again
         if self.off:
             return result
         out = self.draft.fresh()
@@ -159,6 +176,18 @@ class Recorder(Ops, Backward, Reads):
             self._name(result, out)
             self.drawn.add(out)
         return result
+
+    def _replay(self, replay: Any) -> str:
+        """The variable of what makes the entries of a batch draw the same random numbers."""
+        name = self.names.get(id(replay))
+        if name is None:
+            if replay.outer is not None:
+                self.refuse("each entry of a batch in a batch draws the same random numbers")
+            name = self.draft.fresh()
+            self.emit(f"{name} = {self.draft.constant(type(replay))}(None)", (name,), ())
+            self.names[id(replay)] = name
+            self.kept.append(replay)
+        return name
 
     def _whole(self, function: Callable, args: tuple) -> Any:
         """Call something that is recorded as one; what it writes is accounted for."""
@@ -182,10 +211,11 @@ class Recorder(Ops, Backward, Reads):
         if self.off or self.depth or not self.is_alone():
             with self.quiet():
                 return function(*args)
-        if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~_PLAIN:
+        plain = _PLAIN | AUTOCAST if around() == self.around else _PLAIN
+        if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~plain:
             self.refuse(f"{name} is called inside a mode, which is not there when a plan calls it")
         self.spans += 1
-        if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_with_hooks
+        if len(args) == 4 and (args[2] or args[3]):  # see optimizer._step_alone
             self.refuse(f"{name} is called with a closure")
         text = f"{self.draft.constant(function)}({', '.join(map(self.draft.constant, args))})"
         resets = name.endswith(".zero_grad") and args == (True,)
@@ -314,6 +344,8 @@ class Recorder(Ops, Backward, Reads):
         elif hanging:
             try:
                 self.graph = Graph(self, self.first_seq, made, hanging)
+                if self.casts_come_late():
+                    raise Unwritable("a parameter has hooks, and some are cast")
             except Unwritable as exc:
                 self.refuse(
                     f"the step returns a tensor that backward may be called on: {exc}", False

@@ -18,6 +18,7 @@ from ..tape.node import leaf_edge
 from ..tape.recording import LABEL
 from ..tape.source import describe
 from ..tape.tensor import Tensor
+from .casting import Asked
 from .hooks import HOOKS
 from .memory import Layout
 from .passes import Forward, Region
@@ -42,6 +43,7 @@ class Plan:
             texts = f"{texts}, ({''.join(f'{n}, ' for n in region.graph.variables)})"
         if draft.fuses:
             draft.fuse(texts)
+        self.casts = Asked(recorder) if recorder.casts else None
         self.given = [f"A{i}" for i in range(len(recorder.arguments))], texts
         self.forward = Forward(*draft.compile(*self.given))
         self.run_recorded: tuple[Callable, list[int], Layout] | None = None
@@ -59,7 +61,8 @@ class Plan:
         self.requires = [t._rg for t in self.roots]
         # in-place ops refuse some overlaps, which a plan does not
         writes = any([w is t for w in recorder.writes for t in recorder.arguments])
-        self.overlaps = _overlaps(recorder.arguments) if writes else None
+        given = recorder.arguments[: recorder.called_with]
+        self.overlaps = _overlaps(given) if writes else None
         self.gradients = recorder.gradients if recorder.reads_gradients else None
         leaves = list(recorder.leaves.values())
         own = [raw_attributes(t) for t in self.roots]
@@ -99,6 +102,8 @@ class Plan:
                 return False
         if list(map(len, self.attributes)) != self.lengths or any(map(_extra_of, self.ends)):
             return False  # hooks, perhaps
+        if self.casts is not None and not self.casts.fit(tensors):
+            return False
         return self.reached.unchanged()
 
     def __call__(self, tensors: Any) -> Any:
@@ -107,6 +112,8 @@ class Plan:
         if self.region is not None and len(forward.passes) < self.region.made:
             forward = self._compiled_anew()
         memory = forward.take()
+        if self.casts is not None:
+            tensors = self.casts.beside(tensors)
         before = None if self.undo is None else self.undo.begin()
         try:
             results = forward.run(tensors, memory)
@@ -115,6 +122,8 @@ class Plan:
         except Missed:
             forward.keep(memory)
             Undo.back(before)
+            if self.casts is not None:
+                self.casts.back(tensors)
             return MISSED
         if self.region is not None:
             return self._hung(self.region, results, tensors, forward, memory)

@@ -316,9 +316,8 @@ class State:
                     self._lack(vars(value), {name})
             own = [value._optimizer_step_pre_hooks, value._optimizer_step_post_hooks]
             for hooks in (*own, _global_pre_hooks, _global_post_hooks):
-                self._empty.append(hooks)
-                if hooks:
-                    raise Opaque(f"{path} is an optimizer with hooks, which may do anything")
+                self.containers.add(id(hooks))
+                self._dict(hooks, f"a hook of {path}", "")
             if not is_library(_file(kind.step)):
                 raise Opaque(f"{path} is an optimizer of a class of its own")
         elif isinstance(value, types.FunctionType):
@@ -428,7 +427,7 @@ class State:
         self._todo += [(v, path) for v in (f.__defaults__, f.__kwdefaults__) if v]
         if f.__dict__:
             self._dict(f.__dict__, path, ".{}")
-        for code in _codes(f.__code__):
+        for code in codes_of(f.__code__):
             self.codes[id(code)] = code
             if not _BY_TEXT.isdisjoint(code.co_names):
                 self._by_text = True
@@ -480,12 +479,12 @@ _OF_LEAVES = {
 }
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
     """A function's code and that of the functions in it."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            yield from _codes(inner)
+            yield from codes_of(inner)
 
 
 def _catches(code: types.CodeType) -> bool:

@@ -27,11 +27,11 @@ from ..tape import dtypes, pytree
 from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default as default_device
 from ..tape.device import device
-from ..tape.modes import NO_GRAD, PROFILE, shared, state
+from ..tape.modes import AUTOCAST, NO_GRAD, PROFILE, shared, state
 from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
-from . import passes
+from . import casting, passes
 from .parts import Parts
 from .passes import Region
 from .plan import Draft, Learned
@@ -67,9 +67,9 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     written down anew, at most 8 times, then it runs as it is, with a warning. A step runs as it is, too, and `explain`
     tells why, wherever it does what a plan cannot repeat: it reads values by ``.numpy()`` or ``.tolist()``, or where
     memory lies, prints, changes lists or attributes that outlive it, calls functions of other libraries, catches
-    exceptions (also by ``with contextlib.suppress(...)``), has hooks that do more than compute with tensors, or of
-    optimizers, or is called with a tensor that has attributes of its own, or is one that the step reaches by itself.
-    Then the modules that it calls are captured in its place, each by itself.
+    exceptions (also by ``with contextlib.suppress(...)``), has hooks that do more than compute with tensors, or is
+    called with a tensor that has attributes of its own, or is one that the step reaches by itself.
+    Then the modules and functions that it calls are captured in its place, each by itself.
 
     Backward may be called on what the step returns, and arguments may require grad: passes through replays are written
     down, too, for up to 8 layouts of the gradients that arrive. A pass that is differentiated again, profiled or looked
@@ -166,6 +166,7 @@ class _Entry:
         self.quicker = False  # the step itself, than its replay
         self.learned = Learned()
         self.given_up = False
+        self.refused: Finding | None = None  # why there can be no plan, where one was demanded
 
     def missed(self, plan: Plan) -> bool:
         """Count a replay that read another value; whether there have been too many, and the plans are gone."""
@@ -182,14 +183,21 @@ class Captured(StandIn):
 
     Args:
         settings: of CUDA graphs; None: there it runs as it is.
+        demanded: the exception to raise where it cannot be replayed; None: it runs as it is there.
 
     Attributes:
         step: the function itself.
         findings: what is in the way of replaying, by (what, where); see `explain`.
     """
 
-    def __init__(self, step: Callable, settings: dict[str, Any] | None, fuses: bool = False):
-        self.step, self.settings, self.fuses = step, settings, fuses
+    def __init__(
+        self,
+        step: Callable,
+        settings: dict[str, Any] | None,
+        fuses: bool = False,
+        demanded: type[Exception] | None = None,
+    ):
+        self.step, self.settings, self.fuses, self.demanded = step, settings, fuses, demanded
         self.findings: dict[tuple[str, str], Finding] = {}
         self._entries: dict[Any, _Entry] = {}
         self._last: Plan | None = None  # that was replayed
@@ -221,14 +229,17 @@ class Captured(StandIn):
         bits = state.bits
         if recorded := bits & ~NO_GRAD == PROFILE and _takes_replays():
             bits &= ~PROFILE
-        if bits & ~NO_GRAD or _unusual():
+        on: tuple | None = ()
+        if bits & AUTOCAST:
+            on, bits = casting.around(), bits & ~AUTOCAST
+        if bits & ~NO_GRAD or on is None or _unusual(on):
             return self.step(*args, **kwargs)
         values: Any = args
         spec: Any = len(args)  # of which a hash costs less
         if kwargs or not all([v.__class__ is Tensor or v.__class__ in _SIMPLE for v in args]):
             values, spec = pytree.flatten((args, kwargs))
         tensors, key = [], [spec, bits, dtypes.get_default_dtype(), default_device.device]
-        key += [overlays._off, switches.deterministic, of_autocast.dtypes["cpu"]]
+        key += [overlays._off, switches.deterministic, of_autocast.now or of_autocast.note(), on]
         others, arrays = [], set()
         if len(values) != len(args) or not all(map(is_, values, args)):
             key.append(_kinds_of_keys(spec))
@@ -274,7 +285,7 @@ class Captured(StandIn):
                 if plan is not self._last:
                     self._turn_to(plan)
                 if recorded:
-                    if plan.undo is not None or plan.region is not None:
+                    if plan.undo is not None or plan.region is not None or plan.casts:
                         break
                     return plan.recorded(tensors, self._name())
                 if plan.tries:
@@ -284,13 +295,16 @@ class Captured(StandIn):
                         entry.hits += 1
                     return found
                 if entry.missed(plan):
-                    self._find(entry.reads_others, "")
+                    self._refuse(entry, plan.reached.kept, entry.reads_others, "")
         if recorded:
             return self.step(*args, **kwargs)
         entry.calls += 1
+        if entry.refused is not None:
+            raise self._refusal(entry.refused)
         if entry.given_up and self.parts is not None:
             return self.parts.run(self.step, args, kwargs)
-        if entry.calls == 1 or entry.given_up or sys.getprofile() is not None:
+        first = entry.calls == 1 and self.demanded is None
+        if first or entry.given_up or sys.getprofile() is not None:
             return self.step(*args, **kwargs)
         if len(entry.plans) == VARIANTS:
             return self._too_many(entry, args, kwargs)
@@ -363,15 +377,18 @@ class Captured(StandIn):
             reached = State(self.step, *others)
             given = State(None, args, kwargs)
         except Opaque as exc:
-            self._split(exc.found)
-            return self._give_up(entry, str(exc), "", args, kwargs)
+            self._refuse(entry, exc.found, str(exc), "")
+            return self.step(*args, **kwargs)
         known = [r._array for r in reached.tensors.values()]
         known += [r._grad._array for r in reached.tensors.values() if r._grad is not None]
         if any([t._array is array for t in tensors for array in known]):
-            return self._give_up(entry, _REACHED, "", args, kwargs)
+            entry.given_up = True
+            self._find(_REACHED, "")
+            return self.step(*args, **kwargs)
         reached.containers |= given.containers
         recorder = Recorder(reached, tensors, entry.learned, self.fuses)
         recorder.confirms = bool(entry.before)
+        imported = len(sys.modules)
         result = recorder.record(self.step, args, kwargs)
         returned = None
         if not recorder.off:
@@ -380,20 +397,26 @@ class Captured(StandIn):
             recorder.refuse(f"it changes what outlives it: {reached.difference()}", False)
         if not recorder.off and not given.unchanged():
             recorder.refuse("it changes a list, a dict or an object among its arguments", False)
-        if recorder.refused is not None or returned is None:
-            entry.given_up = True
-            self._split(reached.kept)
-            self._find(*(recorder.refused or ("nothing was recorded", "")))
+        refused = recorder.refused or (("nothing was recorded", "") if returned is None else None)
+        if entry.calls == 1 and refused is not None:  # what it does once may be something else
+            refused = refused if refused[1] and imported == len(sys.modules) else None
+        if refused is not None:
+            self._refuse(entry, reached.kept, *refused)
+        if refused is not None or returned is None or entry.calls == 1:
             return result
         draft = recorder.draft
-        before = next((d for d in entry.before if d.guards == draft.guards), None)
+        alike = [d for d in entry.before if d.guards == draft.guards and d.casts == draft.casts]
+        before = next(iter(alike), None)
         draft.graph = recorder.graph
         if before is None:
             entry.before.append(draft)
             if len(entry.before) > PENDING:
-                entry.given_up = True
-                self._split(reached.kept)
-                self._find(f"it reads another value each time: {draft.guarded()}", "")
+                why = (
+                    f"it reads another value each time: {draft.guarded()}"
+                    if draft.guards
+                    else _CAST
+                )
+                self._refuse(entry, reached.kept, why, "")
             return result
         where = before.agrees(draft)
         if where is None and not _same_graph(before.graph, recorder.graph):
@@ -409,9 +432,7 @@ class Captured(StandIn):
             entry.learned = Learned()  # what it holds is needed no more
             entry.before.remove(before)
             return result
-        entry.given_up = True
-        self._split(reached.kept)
-        self._find(f"it does something else each time: {where}", "")
+        self._refuse(entry, reached.kept, f"it does something else each time: {where}", "")
         return result
 
     def _end(self, entry: _Entry, why: str, where: str) -> None:
@@ -426,12 +447,21 @@ class Captured(StandIn):
 
     def like(self, function: Callable) -> Captured:
         """`function` captured with the settings of this one."""
-        return type(self)(function, self.settings, self.fuses)
+        return type(self)(function, self.settings, self.fuses, self.demanded)
 
-    def _give_up(self, entry: _Entry, why: str, where: str, args: tuple, kwargs: dict) -> Any:
+    def _refuse(self, entry: _Entry, found: list, why: str, where: str) -> None:
+        """There can be no plan: from now on it runs in parts, `found` among what it reaches, or not at all."""
         entry.given_up = True
         self._find(why, where)
-        return self.step(*args, **kwargs)
+        if self.demanded is not None:
+            entry.plans, entry.refused = [], self.findings[why, where]
+            raise self._refusal(entry.refused)
+        self._split(found)
+
+    def _refusal(self, found: Finding) -> Exception:
+        assert self.demanded is not None
+        at = f"\n  at {found.where}" if found.where else ""
+        return self.demanded(f"{found.what} cannot be captured as one: {found.why}{at}")
 
     def _name(self) -> str:
         return getattr(self.step, "__name__", type(self.step).__name__)
@@ -444,12 +474,11 @@ class Captured(StandIn):
         return self.step(*args, **kwargs)
 
     def _too_many(self, entry: _Entry, args: tuple, kwargs: dict) -> Any:
-        entry.given_up = True
-        self._split(entry.plans[-1].reached.kept)
-        why = f"it was recorded {VARIANTS} times, last because of {entry.plans[-1].reached.difference()}"
+        reached = entry.plans[-1].reached
+        why = f"it was recorded {VARIANTS} times, last because of {reached.difference()}"
         if entry.misses:
             why = f"it was recorded {VARIANTS} times; {entry.reads_others}"
-        self._find(why, "")
+        self._refuse(entry, reached.kept, why, "")
         name = getattr(self.step, "__name__", "the step")
         warnings.warn(
             f"gradlib.capture: {name} runs as it is from now on: {why}", UserWarning, stacklevel=3
@@ -471,6 +500,7 @@ class Captured(StandIn):
 
 
 _TOO_MANY = f"it is called with more than {COMBINATIONS} combinations of shapes and other arguments"
+_CAST = "other parameters were cast before each time, in the block of autocast that is around it"
 _COMPILED = "it runs on CUDA, where only what gradlib.capture is called on becomes a CUDA graph"
 _REQUIRES = "a tensor among its arguments requires grad, which a CUDA graph does not record"
 _OWN_CLASS = "a tensor among its arguments is of a class of its own"
@@ -501,10 +531,10 @@ def _takes_replays() -> bool:
     return getattr(state.recorder, "replayed", None) is not None
 
 
-def _unusual() -> bool:
-    """Whether something is on, beside flags, with which steps run as they are."""
+def _unusual(on: tuple) -> bool:
+    """Whether something is on, beside flags, with which steps run as they are. on: what autocast does."""
     return bool(
-        state.interposers
+        (state.interposers and not on)
         or state.function_modes
         or state.depth
         or state.transforms

@@ -50,7 +50,7 @@ class Writer:
     """
 
     def __init__(self, reached: State, arguments: list[Any], learned: Learned, fuses: bool = False):
-        self.reached, self.arguments = reached, arguments
+        self.reached, self.arguments = reached, [*arguments]
         self.draft = Draft(learned, fuses)
         self.refused: tuple[str, str] | None = None  # why, where
         self.names: dict[int, str] = {}  # of arrays, by id
@@ -129,18 +129,22 @@ class Writer:
 
     def is_alone(self) -> bool:
         """Whether nothing else watches what the step does; if not, what follows runs in the usual way."""
-        modes_of_its_own = [i for i in state.interposers if not i.lets_be]
-        if not (modes_of_its_own or state.function_modes or self.other_recorders()):
+        if not (self._modes_of_its_own() or state.function_modes or self.other_recorders()):
             return True
         self.refuse("it watches ops by a mode of its own")
         return False
+
+    @staticmethod
+    def _modes_of_its_own() -> list:
+        """What sees or changes ops, beside autocast, which is above what is written down."""
+        return [i for i in state.interposers if not i.lets_be and i.on is None]
 
     def step_aside(self) -> None:
         """What follows runs as without this recorder: gradients on raw arrays, as in eager mode.
 
         It stays the recorder of the thread, with nothing to do: the end of a block may bring the flags back.
         """
-        gone = 0 if state.interposers else OBSERVE
+        gone = 0 if any([i.on is None for i in state.interposers]) else OBSERVE
         gone |= 0 if self.other_recorders() else PROFILE
         modes.set_bits(state.bits & ~gone)
         state.capture = None

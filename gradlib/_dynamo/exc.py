@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["InternalTorchDynamoError", "TorchDynamoException", "Unsupported", "UserError"]
+from .._unsupported import InvalidBackend, TorchDynamoException, Unsupported
 
-
-class TorchDynamoException(RuntimeError):
-    """The base of these exceptions.
-
-    It is there for ``except``.
-    """
+__all__ = [
+    "InternalTorchDynamoError",
+    "InvalidBackend",
+    "TorchDynamoException",
+    "Unsupported",
+    "UserError",
+]
 
 
 class InternalTorchDynamoError(TorchDynamoException):
     """A fault of the compiler; there is none.
-
-    It is there for ``except``.
-    """
-
-
-class Unsupported(TorchDynamoException):
-    """Code that the compiler cannot read; there is none.
 
     It is there for ``except``.
     """

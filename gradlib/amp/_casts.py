@@ -8,6 +8,7 @@ it had been cast then: so backward runs in the same order, and a block that ends
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import weakref
@@ -19,7 +20,7 @@ from ..devices.cuda.fused.cast import cast_all
 from ..operators.elementwise.cast import cast_op
 from ..tape import dtypes
 from ..tape.arrays import kernels_of
-from ..tape.modes import AUTOCAST, shared, state
+from ..tape.modes import AUTOCAST, OBSERVE, is_captured, shared, state
 from ..tape.node import next_seq
 from ..tape.source import user_frame
 from ..tape.storage import version_of
@@ -62,12 +63,21 @@ class Casts(threading.local):
 
     def of(self, tensor: Tensor, target: dtypes.dtype) -> Tensor:
         """A parameter (see `castable`) in a half type; made once for its version."""
-        version = version_of(tensor)
+        if state.capture is not None:
+            return state.capture.cast_once(tensor, target)
+        known = self.known(tensor, target)
+        return self.make(tensor, target) if known is None else known
+
+    def known(self, tensor: Tensor, target: dtypes.dtype) -> Tensor | None:
+        """What is kept for a parameter as it is now."""
         found = self.kept.get(id(tensor))
-        if found is not None and found[0]() is tensor and found[1] == version:
-            kept = found[2]
-            if kept._array.dtype == target.np:
-                return kept
+        if found is None or found[0]() is not tensor or found[1] != version_of(tensor):
+            return None
+        return found[2] if found[2]._array.dtype == target.np else None
+
+    def make(self, tensor: Tensor, target: dtypes.dtype) -> Tensor:
+        """Cast a parameter, and keep that."""
+        version = version_of(tensor)
         made = self._made(tensor, version, target)
         ref = weakref.ref(tensor)
         self.kept[id(tensor)] = ref, version, made
@@ -131,15 +141,33 @@ class Casts(threading.local):
 
 
 class _Local(threading.local):
-    """What a thread has set, also while autocast is off."""
+    """What a thread has set, also while autocast is off.
+
+    Attributes:
+        now: the number of all of it that a program may notice; None after a change, until `note` is called.
+        keeps: whether casts may outlive a block that began when `note` was called.
+    """
+
+    keeps = False
 
     def __init__(self) -> None:
         self.dtypes = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
         self.caching = True
         self.nesting = 0
+        self.now: int | None = None
+
+    def note(self) -> int:
+        """Work out `now`."""
+        self.keeps = self.nesting > 0 or bool(casts.kept)
+        now = (*self.dtypes.values(), self.caching, self.keeps)
+        self.now = found = _settings.setdefault(now, next(_number))
+        return found
 
 
-local, casts = _Local(), Casts()
+casts = Casts()
+_settings: dict[tuple, int] = {}  # and their numbers, from 1
+_number = itertools.count(1)
+local = _Local()
 
 
 def kind_of(tensor: Tensor) -> str:
@@ -149,6 +177,12 @@ def kind_of(tensor: Tensor) -> str:
         return "cpu"
     cuda = shared.cuda
     return "cuda" if cuda is not None and kind is cuda.array else tensor.device.type
+
+
+def _only_written_down() -> bool:
+    """Whether ops are only watched for a plan (see `gradlib.capture`), and by nobody else."""
+    alone = all([i.lets_be for i in state.interposers])
+    return state.bits & ~AUTOCAST == OBSERVE and is_captured() and alone
 
 
 def cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
@@ -162,7 +196,7 @@ def cast(tensor: Tensor, target: dtypes.dtype, device: str) -> Tensor:
         target is not dtypes.float32
         and local.caching
         and local.nesting
-        and not state.bits & ~AUTOCAST
+        and (not state.bits & ~AUTOCAST or _only_written_down())
         and castable(tensor)
     )
     return casts.of(tensor, target) if keep else cast_op.call(tensor, want, have)

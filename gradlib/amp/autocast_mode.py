@@ -235,6 +235,7 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
     """
     kind = _type_of(device_type)
     local.dtypes[kind] = dtype
+    local.now = None
     if kind in _current():
         _install(_current() | {kind: dtype})
 
@@ -256,6 +257,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
         enabled: False casts a parameter at each use.
     """
     local.caching = enabled
+    local.now = None
 
 
 def clear_autocast_cache() -> None:
@@ -263,6 +265,13 @@ def clear_autocast_cache() -> None:
 
     The next use casts anew.
     """
+    _forget()
+    local.now = None
+
+
+def _forget() -> None:
+    if state.capture is not None:
+        state.capture.casts_are_forgotten()
     casts.forget()
 
 
@@ -273,6 +282,7 @@ def autocast_increment_nesting() -> int:
         How many are open in this thread.
     """
     local.nesting += 1
+    local.now = None
     return local.nesting
 
 
@@ -283,6 +293,7 @@ def autocast_decrement_nesting() -> int:
         How many are open in this thread.
     """
     local.nesting -= 1
+    local.now = None
     return local.nesting
 
 
@@ -382,9 +393,11 @@ class autocast(contextlib.ContextDecorator):
         return self
 
     def __exit__(self, *exc: object) -> bool:
-        if autocast_decrement_nesting() == 0:
-            clear_autocast_cache()
+        local.nesting -= 1
+        if local.nesting == 0:
+            _forget()
         on, local.dtypes[self.device], local.caching = self._outer.pop()
+        local.now = None
         _install(on)
         return False
 

@@ -114,16 +114,33 @@ def _labelled(optimizer: Optimizer, method: str, call: Callable, *args: Any) -> 
 
 
 def _hooked_step(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    if modes.state.capture is not None and getattr(step, "evaluates_first", False):
-        closure = kwargs.get("closure") if kwargs else args[0] if len(args) == 1 else None
-        if closure is not None and len(args) + len(kwargs) == 1:
-            loss = evaluated(closure)  # a part of the step as any other, and then the update
-            _labelled(self, "step", _step_with_hooks, self, step, (), {})
-            return loss
+    if modes.state.capture is not None:  # hooks are a part of the step as any other
+        run = functools.partial(_written_down, step)
+        return _step_with_hooks(self, step, args, kwargs, run)
     return _labelled(self, "step", _step_with_hooks, self, step, args, kwargs)
 
 
-def _step_with_hooks(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _written_down(step: Callable, self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    loss = None
+    if getattr(step, "evaluates_first", False) and len(args) + len(kwargs) == 1:
+        closure = kwargs.get("closure") if kwargs else args[0]
+        if closure is not None:  # so is that, and then comes the update
+            loss, args, kwargs = evaluated(closure), (), {}
+    out = _labelled(self, "step", _step_alone, self, step, args, kwargs)
+    return out if loss is None else loss
+
+
+def _step_alone(self: Optimizer, step: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+    return step(self, *args, **kwargs)
+
+
+def _step_with_hooks(
+    self: Optimizer,
+    step: Callable,
+    args: tuple,
+    kwargs: dict[str, Any],
+    run: Callable | None = None,
+) -> Any:
     for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
         replaced = hook(self, args, kwargs)
         if replaced is None:
@@ -133,7 +150,7 @@ def _step_with_hooks(self: Optimizer, step: Callable, args: tuple, kwargs: dict[
                 f"{step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
             )
         args, kwargs = replaced
-    out = step(self, *args, **kwargs)
+    out = (run or step)(self, *args, **kwargs)
     for hook in chain(self._optimizer_step_post_hooks.values(), _global_post_hooks.values()):
         hook(self, args, kwargs)
     return out

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from time import process_time
 from typing import Any
 
@@ -119,11 +119,16 @@ class Step:
         return bisect_left(self.ends, int(found[1])) if found else None
 
     def run(
-        self, wrap: Callable[[Callable], Callable], steps: int = STEPS, after: Any = None
+        self,
+        wrap: Callable[[Callable], Callable],
+        steps: int = STEPS,
+        after: Any = None,
+        around: Callable = nullcontext,
     ) -> tuple[list, Any]:
         """What each of the steps gives and leaves, and the step.
 
         after: ``after(k, result, leaves)`` gives what is seen of the k-th result, if that is not all.
+        around: a block that is open for two steps.
         """
         names = names_for("gradlib")
         make = names["D"]
@@ -132,7 +137,15 @@ class Step:
         exec(compile(self.source, "<program>", "exec"), names)
         torch.manual_seed(0)
         step, found = wrap(names["step"]), []
-        for k in range(steps):
+        with ExitStack() as stack:
+            self._steps(step, found, make, leaves, range(steps), after, stack, around)
+        return found, step
+
+    def _steps(self, step, found, make, leaves, steps, after, stack, around) -> None:
+        for k in steps:
+            if k % 2 == 0:
+                stack.close()
+                stack.enter_context(around())
             began = process_time()
             given = [make(a[0] + 31 * k, *a[1:], **kw) for a, kw in self.arguments]
             try:
@@ -150,7 +163,6 @@ class Step:
             del result
             if process_time() - began > LONG:
                 break
-        return found, step
 
 
 def facts(value: Any, named: bool = True) -> Any:
@@ -241,20 +253,24 @@ def strictly() -> Iterator[None]:
 
 
 def differences(
-    program: str, raw: bool = False, steps: int = STEPS, after: Any = None
+    program: str,
+    raw: bool = False,
+    steps: int = STEPS,
+    after: Any = None,
+    around: Callable = nullcontext,
 ) -> tuple[list[str], int]:
     """Where a program does something else if it is captured, and how many plans were made of it."""
     with warnings.catch_warnings(action="ignore"), strictly():
         made = Step(program, raw)
-        expected, _ = made.run(lambda f: f, steps, after)
-        found, step = made.run(torch.capture, len(expected), after)
+        expected, _ = made.run(lambda f: f, steps, after, around)
+        found, step = made.run(torch.capture, len(expected), after, around)
         del expected[len(found) :]
         if found == expected:
             return [], step.replays
         for _ in range(
             4
         ):  # memory without content, or products whose last bits depend on where arrays lie
-            again, _ = made.run(lambda f: f, len(found), after)
+            again, _ = made.run(lambda f: f, len(found), after, around)
             del expected[len(again) :], found[len(again) :]
             if again != expected:
                 return [], step.replays

@@ -305,7 +305,12 @@ def test_the_same_numbers_for_all_entries():
         return step, model
 
     assert_same(lambda: make(lambda v: v.sum() + torch.rand(2)))
-    step = assert_same(lambda: make(lambda v: v + torch.rand_like(v)), replays=0)
+    assert_same(lambda: make(lambda v: v + torch.rand_like(v)))
+
+    def again(v):
+        return torch.vmap(lambda u: u + torch.rand_like(u), randomness="same")(v)
+
+    step = assert_same(lambda: make(again), replays=0)
     assert "the same random numbers" in torch.explain(step)[0].why
 
 

@@ -233,10 +233,10 @@ def that_stays(m, x, y):
 
 SEEN: list = []
 HOOKS: dict[str, Loss] = {
-    f.__name__: f for f in (on_tensors, on_nodes, on_a_leaf_of_the_step, for_a_while, retained)
+    f.__name__: f
+    for f in (on_tensors, on_nodes, on_a_leaf_of_the_step, for_a_while, retained, in_the_gradient)
 }
 EFFECTS = {  # and what `explain` tells
     with_another_effect: "list.append changes",
-    in_the_gradient: "a hook writes to a gradient in place",
     that_stays: "it puts a hook on a tensor that outlives it",
 }
