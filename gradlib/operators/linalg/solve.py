@@ -26,6 +26,7 @@ from .base import (
     check_square,
     check_system,
     check_types,
+    column_major,
     fill_diagonal,
     flat_batch,
     full_precision,
@@ -84,9 +85,17 @@ cofactor_op = declare(
     captures=captures.SOLVER, complex=True, self=_cofactor_self, node="LinalgDetBackward0",
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),)],
 )  # fmt: skip
+
+
+def _det(xp, self):
+    return xp.asarray(xp.linalg.det(self), self.dtype), None, None
+
+
+# What forward has factored is kept for the kernels of the gradients, where there are some; the formulas go without.
+FACTORS = {"LU": lambda F, self: self, "pivots": lambda F, self: self}
 det_op = declare(
-    "linalg_det", full_precision("lu_cpu", lambda xp, self: xp.asarray(xp.linalg.det(self), self.dtype)),
-    captures=captures.SOLVER, complex=True, node="LinalgDetBackward0",
+    "linalg_det", full_precision("lu_cpu", _det),
+    captures=captures.SOLVER, complex=True, node="LinalgDetBackward0", hidden=FACTORS, saves="result",
     self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
     batch="leading",
@@ -95,7 +104,7 @@ det_op = declare(
 
 def _slogdet(xp, self):
     sign, log = xp.linalg.slogdet(self)
-    return xp.asarray(sign, self.dtype), xp.asarray(log, self.real.dtype)
+    return xp.asarray(sign, self.dtype), xp.asarray(log, self.real.dtype), None, None
 
 
 def _slogdet_self(F, gs, self, result0):
@@ -121,7 +130,7 @@ def inverse_or_nan(F, A):
 
 slogdet_op = declare(
     "linalg_slogdet", full_precision("lu_cpu", _slogdet),
-    captures=captures.SOLVER, n_out=2, complex=True, self=_slogdet_self,
+    captures=captures.SOLVER, n_out=2, complex=True, hidden=FACTORS, self=_slogdet_self,
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
     batch="leading",
 )  # fmt: skip
@@ -219,14 +228,9 @@ def _zero_pivot(xp, A) -> int:
     return A.shape[0]
 
 
-def _column_major(xp, matrices):
-    """The same matrices with their columns in one piece, as LAPACK leaves them."""
-    return xp.swapaxes(xp.ascontiguousarray(xp.swapaxes(matrices, -1, -2)), -1, -2)
-
-
 def _inv(xp, self):
     try:
-        return _column_major(xp, xp.checked_linalg.inv(self))
+        return column_major(xp, xp.checked_linalg.inv(self))
     except SingularError:
         flat = flat_batch(self)
         for i, one in enumerate(flat):
@@ -344,7 +348,7 @@ def _pivot_or_zero(xp, one) -> int:
 
 def _solve(xp, A, B):
     try:
-        return _column_major(xp, xp.checked_linalg.solve(A, B))
+        return column_major(xp, xp.checked_linalg.solve(A, B)), None, None
     except SingularError:
         where = ""
         if A.ndim > 2:
@@ -369,7 +373,7 @@ def _solve_jvp(F, A, B, A_t, B_t, result):
 solve_op = declare(
     "linalg_solve", full_precision("lu_cpu", _solve),
     captures=captures.SOLVER, autocast="cpu:float32", promote="none", complex=True, jvp=_solve_jvp,
-    node="LinalgSolveExBackward0",
+    node="LinalgSolveExBackward0", hidden={"LU": lambda F, A: A, "pivots": lambda F, A: A}, saves="result",
     A=lambda F, g, A, result, A_shape: F.times_h(-F.linalg_solve(F.mH(A), g), result, A_shape),
     B=lambda F, g, A, B_shape: F.sum_to_size(F.linalg_solve(F.mH(A), g), B_shape),
     samples=lambda t: [(t(3, 3), t(3, 2)), (t(2, 3, 3), t(3, 2)), (t(3, 3), t(2, 3, 2)), (t(0, 0), t(0, 2))],
@@ -378,7 +382,8 @@ solve_op = declare(
 
 def is_vector(A: Tensor, B: Tensor) -> bool:
     """Whether B is one vector, or one for each matrix of A, and not matrices."""
-    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    a, b = A._array.shape, B._array.shape
+    return len(b) == 1 or (len(a) - 1 == len(b) and b == a[:-1])
 
 
 @linalg("solve")
@@ -404,11 +409,11 @@ def solve(A, B, *, left=True, out=None):
     """
     check_square("linalg.solve", A, half=True)
     check_types("linalg.solve", A, B)
-    if not B.ndim:
+    if not B._array.ndim:
         check_matrix("linalg.solve", B, "B", half=True)
     vector = is_vector(A, B)
     rows = B.unsqueeze(-1) if vector else B
-    n, m = A.shape[-1], rows.shape[-2 if left else -1]
+    n, m = A._array.shape[-1], rows._array.shape[-2 if left else -1]
     if n != m:
         raise RuntimeError(
             f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
@@ -484,14 +489,18 @@ def _solve_triangular(xp, self, B, *, upper, unitriangular):
     B = xp.broadcast_to(B, batch + B.shape[-2:])
     if not B.size:
         return B.copy()
+    normal = xp.abs(xp.diagonal(A, 0, -2, -1)) >= xp.finfo(self.dtype).tiny
+    if xp.surely(~normal):
+        return column_major(xp, divide_rows(xp, A, B, upper))
     try:
-        return _substitute(xp, A, B, not upper)
+        X = _substitute(xp, A, B, not upper)
     except SingularError:
-        # a zero on the diagonal: division by it gives inf or nan, as in back substitution
-        return _divide_rows(xp, A, B, upper)
+        X = divide_rows(xp, A, B, upper)
+    return column_major(xp, X)
 
 
-def _divide_rows(xp, A, B, upper: bool):
+def divide_rows(xp, A, B, upper: bool):
+    """Substitution row by row, also by numbers without a reciprocal; by zero it gives inf or nan."""
     n = A.shape[-1]
     X = xp.zeros(xp.broadcast_shapes(A.shape[:-2], B.shape[:-2]) + B.shape[-2:], B.dtype)
     for i in reversed(range(n)) if upper else range(n):
@@ -549,12 +558,12 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
         tensor([[1.],
                 [1.]])
     """
-    if A.ndim > 1:
+    if A._array.ndim > 1:
         check_kernel("triangular_solve_cpu", A)
     check_square("linalg.solve_triangular", A)
     check_matrix("linalg.solve_triangular", B, "B")
     check_types("linalg.solve_triangular", A, B)
-    n, m = A.shape[-1], B.shape[-2 if left else -1]
+    n, m = A._array.shape[-1], B._array.shape[-2 if left else -1]
     if n != m:
         raise RuntimeError(
             f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
