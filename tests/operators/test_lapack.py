@@ -139,7 +139,7 @@ def test_a_matrix_that_is_one_entry_spread_over_a_batch():
     assert gl.linalg.lu_factor(A)[0].tolist() == A.tolist()
 
 
-# -- what comes of vectors that are defined up to a sign, of values alone, and of factors that are kept -------------------
+# -- vectors that are defined up to a sign, values alone, factors that are kept ------------------------------------------
 
 WITHOUT_SIGNS = {
     "eigh": lambda A: ((v := gl.linalg.eigh(A + A.mT))[1] * v[0].tanh()[..., None, :]) @ v[1].mT,
@@ -176,7 +176,9 @@ def test_values_and_gradients_are_those_of_the_formulas(name, batch, n):
                 out = function(matrix)
                 g = normal(*out.shape, kind="float64") if g is None else g
                 with gl.no_grad():  # where values alone may be computed
-                    np.testing.assert_allclose(function(matrix).numpy(), out.detach().numpy(), atol=1e-10)
+                    np.testing.assert_allclose(
+                        function(matrix).numpy(), out.detach().numpy(), atol=1e-10
+                    )
                 found.append((out.detach().numpy(), gl.autograd.grad(out, A, g)[0].numpy()))
     for values, gradient in found[:-1]:
         np.testing.assert_allclose(values, found[-1][0], atol=1e-10)
@@ -188,7 +190,9 @@ def test_derivatives_in_every_mode(name):
     """Of single matrices for which the library is called, and for values alone under vmap."""
     n = 17 if name in ("solve", "det", "slogdet") else 7
     function = WITHOUT_SIGNS[name]
-    A = (normal(n, n, kind="float64") / n + 2 * gl.eye(n) + gl.diag(gl.arange(n) / n)).requires_grad_()
+    A = (
+        normal(n, n, kind="float64") / n + 2 * gl.eye(n) + gl.diag(gl.arange(n) / n)
+    ).requires_grad_()
     assert gl.autograd.gradcheck(function, (A,), check_forward_ad=True, fast_mode=True)
     assert gl.autograd.gradgradcheck(function, (A,), fast_mode=True)
     many = gl.stack([A.detach(), A.detach() * 1.5])
@@ -207,7 +211,9 @@ def test_float32_is_computed_in_float32_as_exactly_as_its_rounding_allows():
     for call in (gl.linalg.eigvalsh, gl.linalg.svdvals, gl.linalg.inv, gl.linalg.cholesky):
         found, wanted = call(S.float()), call(S)
         assert found.dtype is gl.float32
-        np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=3e-6 * wanted.abs().max().item())
+        np.testing.assert_allclose(
+            found.numpy(), wanted.numpy(), atol=3e-6 * wanted.abs().max().item()
+        )
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
@@ -218,7 +224,9 @@ def test_the_gradient_of_a_large_determinant(kind):
     det = gl.linalg.det(A)
     (found,) = gl.autograd.grad(det, A)
     wanted = (gl.linalg.det(wide) * gl.linalg.inv(wide).mT).to(A.dtype)
-    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4 if kind == "float32" else 1e-9)
+    np.testing.assert_allclose(
+        found.numpy(), wanted.numpy(), rtol=1e-4 if kind == "float32" else 1e-9
+    )
     assert det.isinf() == (kind == "float32")
 
 
@@ -236,13 +244,17 @@ def test_the_gradient_of_the_determinant_of_a_singular_matrix(n):
 def test_singular_matrices_are_named_for_one_and_for_many():
     for n in (3, 20):
         A = gl.ones(n, n)
-        with pytest.raises(gl.linalg.LinAlgError, match="^torch.linalg.solve: The solver failed"):
+        with pytest.raises(gl.linalg.LinAlgError, match=r"^torch.linalg.solve: The solver failed"):
             gl.linalg.solve(A, gl.ones(n, 2))
-        with pytest.raises(gl.linalg.LinAlgError, match="^linalg.inv: The diagonal element 2 is zero"):
+        with pytest.raises(
+            gl.linalg.LinAlgError, match=r"^linalg.inv: The diagonal element 2 is zero"
+        ):
             gl.linalg.inv(A)
         with pytest.raises(gl.linalg.LinAlgError, match=r"\(Batch element 1\)"):
             gl.linalg.inv(gl.stack([gl.eye(n), A]))
-        with pytest.raises(gl.linalg.LinAlgError, match=r"\(Batch element 1\): The factorization .* order 2 is"):
+        with pytest.raises(
+            gl.linalg.LinAlgError, match=r"\(Batch element 1\): The factorization .* order 2 is"
+        ):
             gl.linalg.cholesky(gl.stack([gl.eye(n), A - gl.diag(gl.ones(n) * 0.5)]))
 
 

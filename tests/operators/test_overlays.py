@@ -304,13 +304,22 @@ MEANING: dict[str, Callable[[tuple, list], list]] = {
         [args[0].take_along_dim(found[0], args[2])] if args[0].ndim else found
     ),
     # vectors are defined up to a sign or a phase; their gradients are in test_lapack
-    "linalg_eigh": lambda args, found: [found[0], *_products(found, lambda L, V, *_: V * L[..., None, :] @ V.mT)],
-    "linalg_eig": lambda args, found: _products(found, lambda L, V, *_: (V * L[..., None, :] @ V.inverse()).real),
+    "linalg_eigh": lambda args, found: [
+        found[0],
+        *_products(found, lambda L, V, *_: V * L[..., None, :] @ V.mT),
+    ],
+    "linalg_eig": lambda args, found: _products(
+        found, lambda L, V, *_: (V * L[..., None, :] @ V.inverse()).real
+    ),
     "linalg_eigvals": lambda args, found: (
         found if len(found) < 2 else [part.sort().values for part in (found[0].real, found[0].imag)]
     ),
     "linalg_svd": lambda args, found: [
-        *found[1:2], *_products(found, lambda U, S, V, *_: U[..., : S.shape[-1]] * S[..., None, :] @ V[..., : S.shape[-1], :]),
+        *found[1:2],
+        *_products(
+            found,
+            lambda U, S, V, *_: U[..., : S.shape[-1]] * S[..., None, :] @ V[..., : S.shape[-1], :],
+        ),
     ],
 }
 

@@ -25,7 +25,7 @@ _ROWS, _LEFT, _UPPER, _NON_UNIT = 101, 141, 121, 131  # each choice is followed 
 _HOW = {"N": 111, "T": 112, "H": 113}
 LARGE = 16  # rows from which a matrix is worth a call of its own, however many there are
 _INFINITE = float("inf")
-_byte_of = c_char.from_buffer
+_byte_of: Any = c_char.from_buffer
 _TINY = {char: float(np.finfo(char).tiny) for char in _LETTERS}
 _YES = byref(c_char(b"T"))
 _NO = byref(c_char(b"N"))
@@ -125,7 +125,9 @@ def normal(lines: np.ndarray) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _system(name: str, char: str, right: bool, upper: bool, how: str, unit: bool, m: int, n: int) -> Any:
+def _system(
+    name: str, char: str, right: bool, upper: bool, how: str, unit: bool, m: int, n: int
+) -> Any:
     """(the function, its arguments before the arrays, the row lengths of both)."""
     given = _ROWS, _LEFT + right, _UPPER + (not upper), _HOW[how], _NON_UNIT + unit
     one: Any = ctypes.c_float(1) if char == "f" else ctypes.c_double(1)
@@ -233,17 +235,26 @@ def invert_factored(LU, pivots) -> np.ndarray:
 
 def reflections(columns: np.ndarray, n: int) -> tuple:
     """Make the first `n` of those columns triangular by reflections, which are put there; for `orthogonal`."""
-    m, char, size = columns.shape[1], columns.dtype.char, _WORK * len(columns)
+    m, char = columns.shape[1], columns.dtype.char
     tau, rows = np.empty(min(m, n), char), whole(m)
-    given, room = (place(columns), rows, place(tau)), (place(np.empty(size, char)), whole(size))
-    lapack("geqrf", char)(rows, whole(n), *given, *room, byref(c_int64()))
+    given, room = (place(columns), rows, place(tau)), _room(len(columns), char)
+    lapack("geqrf" if len(room) > 1 else "geqr2", char)(
+        rows, whole(n), *given, *room, byref(c_int64())
+    )
     return char, len(tau), given, room
+
+
+def _room(n: int, char: str) -> tuple:
+    """Room to work in for `n` columns: few are taken one by one, which needs less, and by other functions."""
+    if n <= _WORK:
+        return (place(np.empty(n, char)),)
+    return place(np.empty(_WORK * n, char)), whole(_WORK * n)
 
 
 def orthogonal(reflected: tuple, wide: int) -> None:
     """Put the first `wide` columns of the product of those reflections there."""
     char, count, given, room = reflected
-    run = lapack("orgqr", char)
+    run = lapack("orgqr" if len(room) > 1 else "org2r", char)
     run(given[1], whole(wide), whole(count), *given, *room, byref(c_int64()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def inv(xp, self):
         pivots, info = lapack.factor(LU)
         return NotImplemented if info else lapack.invert_factored(LU, pivots).T
     kernel = lapack.stacked("inv")
-    X = None if kernel is None else lapack.attempt(kernel, self.swapaxes(-1, -2))
+    X: Any = None if kernel is None else lapack.attempt(kernel, self.swapaxes(-1, -2))
     return NotImplemented if _failed(X) else X.swapaxes(-1, -2)
 
 
@@ -105,12 +106,12 @@ def _factored(A):
     return LU, *lapack.factor(LU)
 
 
-def _odd(pivots) -> int:
+def _odd(pivots) -> Any:
     """Whether the rows were exchanged an odd number of times."""
     return np.count_nonzero(pivots != np.arange(1, len(pivots) + 1)) % 2
 
 
-def _determinant(LU, pivots) -> np.float64:
+def _determinant(LU, pivots) -> Any:
     value = np.multiply.reduce(lapack.diagonal(LU))
     return -value if _odd(pivots) else value
 
@@ -128,7 +129,7 @@ def det(xp, self):
 @vjp("linalg_det")
 def det_vjp(F, g, self, result, LU, pivots):
     """det A times A^-T; where that is not exact enough, the declared formula, in float64."""
-    if self.dtype is not F4 and self.dtype is not F8 or not self.size:
+    if (self.dtype is not F4 and self.dtype is not F8) or not self.size:
         return NotImplemented
     if LU is not None:
         inverse, value = lapack.invert_factored(LU, pivots), _determinant(LU, pivots)
@@ -142,7 +143,7 @@ def det_vjp(F, g, self, result, LU, pivots):
     out = inverse.swapaxes(-1, -2) * value[every]
     out *= g[every]
     out = out.astype(self.dtype, copy=False)
-    if not good.all():
+    if np.count_nonzero(good) < good.size:
         bad = ~good
         out[bad] = F.cofactor(self[bad].astype(F8)) * g[bad][every]
     return (out,)

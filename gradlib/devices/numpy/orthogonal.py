@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -124,7 +123,9 @@ def lstsq(xp, self, b, *, rtol):
         inverse = pinv(xp, self, rtol=rtol, atol=0.0, hermitian=False)
         if inverse is NotImplemented:
             return inverse
-        return column_major(xp, np.matmul(inverse, b)), np.full(self.shape[:-2], min(m, n), np.int64)
+        return column_major(xp, np.matmul(inverse, b)), np.full(
+            self.shape[:-2], min(m, n), np.int64
+        )
     columns, X = self.T.copy(), b.T.copy()
     reflected = lapack.reflections(columns, n)
     factor = keep(columns[:, :n].copy(), True, 0)  # R^T

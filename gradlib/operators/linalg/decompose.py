@@ -210,8 +210,6 @@ eigh_op = declare(
 )  # fmt: skip
 
 
-
-
 def _eigvalsh(xp, self, *, uplo):
     return _converging_eigh(xp.checked_linalg.eigvalsh, self, uplo)
 
@@ -234,7 +232,7 @@ def _check_eigh(A, UPLO) -> str:
 
 def _for_values(A) -> bool:
     """Whether no derivative can be asked for, which needs the vectors, too."""
-    return not A._rg and not state.bits & FORWARD_AD or bool(state.bits & NO_GRAD)
+    return (not A._rg and not state.bits & FORWARD_AD) or bool(state.bits & NO_GRAD)
 
 
 @linalg("eigh")
@@ -286,7 +284,9 @@ def eigvalsh(A, UPLO="L", *, out=None):
 
 
 def _eig(xp, self):
-    return tuple([part.astype(_complex(self)) for part in _converging_eig(xp, xp.checked_linalg.eig, self)])
+    return tuple(
+        [part.astype(_complex(self)) for part in _converging_eig(xp, xp.checked_linalg.eig, self)]
+    )
 
 
 def _complex(array):

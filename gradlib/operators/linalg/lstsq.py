@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ... import return_types
 from ...op import captures
 from ...op.declare import declare
@@ -20,7 +18,6 @@ from .base import (
     computes_in_half,
     full_precision,
     linalg,
-    plain,
     safe_out,
     singular_values,
 )

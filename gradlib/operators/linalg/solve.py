@@ -17,6 +17,7 @@ from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
 from ..kinds import widened
 from .base import (
+    FULL_PRECISION,
     LinAlgError,
     added,
     broadcast_batch,
@@ -534,6 +535,33 @@ solve_triangular_op = declare(
 )  # fmt: skip
 
 
+def _fit(A, B, left: bool) -> bool:
+    """Whether two tensors are a single system: what is left for the checks is seldom."""
+    if A.__class__ is not Tensor or B.__class__ is not Tensor:
+        return False
+    a, b = A._array, B._array
+    if a.ndim != 2 or b.ndim != 2 or a.dtype is not b.dtype or a.dtype not in FULL_PRECISION:
+        return False
+    n, m = a.shape
+    return n == m == b.shape[0 if left else 1]
+
+
+def _check_triangular(A, B, left: bool) -> None:
+    if A._array.ndim > 1:
+        check_kernel("triangular_solve_cpu", A)
+    check_square("linalg.solve_triangular", A)
+    check_matrix("linalg.solve_triangular", B, "B")
+    check_types("linalg.solve_triangular", A, B)
+    n, m = A._array.shape[-1], B._array.shape[-2 if left else -1]
+    if n != m:
+        raise RuntimeError(
+            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} "
+            f"({n}x{n} and {B.shape[-2]}x{B.shape[-1]})"
+        )
+    check_batches(B, A)
+
+
 @linalg("solve_triangular")
 def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
     """X with ``A @ X = B`` for triangular A; a zero on the diagonal gives inf or nan.
@@ -558,19 +586,8 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
         tensor([[1.],
                 [1.]])
     """
-    if A._array.ndim > 1:
-        check_kernel("triangular_solve_cpu", A)
-    check_square("linalg.solve_triangular", A)
-    check_matrix("linalg.solve_triangular", B, "B")
-    check_types("linalg.solve_triangular", A, B)
-    n, m = A._array.shape[-1], B._array.shape[-2 if left else -1]
-    if n != m:
-        raise RuntimeError(
-            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
-            f"{'AX = B' if left else 'XA = B'} "
-            f"({n}x{n} and {B.shape[-2]}x{B.shape[-1]})"
-        )
-    check_batches(B, A)
+    if not _fit(A, B, left):
+        _check_triangular(A, B, left)
     if left:
         return write_same(out, solve_triangular_op.call(A, B, upper, unitriangular))
     return write_same(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
