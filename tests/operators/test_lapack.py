@@ -139,7 +139,7 @@ def test_a_matrix_that_is_one_entry_spread_over_a_batch():
     assert gl.linalg.lu_factor(A)[0].tolist() == A.tolist()
 
 
-# -- vectors that are defined up to a sign, values alone, factors that are kept ------------------------------------------
+# -- vectors that are defined up to a sign, values alone, factors that are kept ------------------------------------
 
 WITHOUT_SIGNS = {
     "eigh": lambda A: ((v := gl.linalg.eigh(A + A.mT))[1] * v[0].tanh()[..., None, :]) @ v[1].mT,
@@ -158,6 +158,9 @@ WITHOUT_SIGNS = {
     "det": lambda A: gl.linalg.det(A),
     "slogdet": lambda A: gl.linalg.slogdet(A)[1],
     "lstsq": lambda A: gl.linalg.lstsq(A[..., :5], A[..., 5:7]).solution,
+    "cholesky_solve": lambda A: gl.cholesky_solve(A[..., :3], gl.linalg.cholesky(A @ A.mT)),
+    "cholesky_inverse": lambda A: gl.cholesky_inverse(gl.linalg.cholesky(A @ A.mT, upper=True), upper=True),
+    "triangular_solve": lambda A: gl.triangular_solve(A[..., :3], A.triu(), transpose=True).solution,
     "wide lstsq": lambda A: gl.linalg.lstsq(A[..., :5, :], A[..., :5, :2]).solution,
 }  # fmt: skip
 

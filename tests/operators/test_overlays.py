@@ -266,6 +266,18 @@ LARGE["linalg_inv"] = LARGE["linalg_det"] = LARGE["linalg_slogdet"] = lambda t: 
     (well_conditioned(t, 1, 20)[0].mT,),
     (well_conditioned(t, 1, 5)[0],),
 ]
+LARGE["cholesky_solve"] = lambda t: [
+    (t(n, k), well_conditioned(t, 1, n)[0], upper)
+    for upper in (True, False)
+    for n, k in ((20, 3), (5, 1))
+]
+LARGE["cholesky_inverse"] = lambda t: [(well_conditioned(t, 1, 20)[0], u) for u in (True, False)]
+LARGE["triangular_solve"] = lambda t: [
+    (t(20, k), well_conditioned(t, 1, 20)[0], upper, transpose, k == 1)
+    for upper in (True, False)
+    for transpose in (True, False)
+    for k in (1, 3)
+]
 LARGE["linalg_eigh"] = LARGE["linalg_eigvalsh"] = lambda t: [
     (positive_definite(t, 2, 20), "L"),
     (positive_definite(t, 1, 20)[0], "U"),

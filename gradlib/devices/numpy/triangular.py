@@ -1,4 +1,4 @@
-"""Triangular systems, and the Cholesky decomposition, whose gradient is two of them."""
+"""Triangular systems, and Cholesky decompositions: their gradients, and what is solved with them, are such systems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...operators.linalg.base import column_major, flat_batch
+from ...operators.linalg.base import added, column_major, flat_batch
+from ...operators.linalg.cholesky import factor_gradient
 from ...operators.linalg.solve import divide_rows, triangular_gradient
 from . import forward, lapack, vjp
 from .triangle import keep
@@ -120,3 +121,60 @@ def cholesky_vjp(F, g, result):
         inverse = lapack.invert_triangles(L)
         inner = np.matmul(np.matmul(inverse.swapaxes(-1, -2), inner), inverse)
     return (inner + inner.swapaxes(-1, -2),)
+
+
+def _one_real(*matrices) -> bool:
+    """Whether these are single real matrices for which the library is called."""
+    char = matrices[0].dtype.char
+    if char not in lapack.REAL or not lapack.available(char):
+        return False
+    return all([a.ndim == 2 and a.size and a.dtype is matrices[0].dtype for a in matrices])
+
+
+@forward("cholesky_solve")
+def cholesky_solve(xp, self, input2, *, upper):
+    """Two triangular systems, in columns."""
+    if not _one_real(self, input2) or not lapack.normal(input2.diagonal()):
+        return NotImplemented
+    X = self.T.copy()
+    for how in ("N", "T") if upper else ("T", "N"):
+        lapack.substitute(input2, X, upper, False, True, how)
+    return X.T
+
+
+@vjp("cholesky_solve")
+def cholesky_solve_vjp(F, g, input2, result, upper, needs):
+    """Both gradients come of one system."""
+    gB = F.cholesky_solve(g, input2, upper)
+    inner = F.matmul(gB, F.mH(result)) if needs[1] else None
+    return gB, None if inner is None else factor_gradient(F, inner, input2, upper)
+
+
+@forward("cholesky_inverse")
+def cholesky_inverse(xp, self, *, upper):
+    """L^-H L^-1, by the inverse of a lower triangle."""
+    if not _one_real(self) or not lapack.normal(self.diagonal()):
+        return NotImplemented
+    L = keep(self.T.copy() if upper else self.copy(), True, 0)
+    inverse = lapack.invert_triangles(L)
+    return inverse.T.dot(inverse)
+
+
+@forward("triangular_solve")
+def triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
+    """The older form: the solution, and a copy of A."""
+    matrix, above = (A.swapaxes(-1, -2), not upper) if transpose else (A, upper)
+    X = solve_triangular(xp, matrix, self, upper=above, unitriangular=unitriangular)
+    return X if X is NotImplemented else (X, A.copy())
+
+
+@vjp("triangular_solve")
+def triangular_solve_vjp(F, gs, A, result0, upper, transpose, unitriangular):
+    g, gA = gs
+    if g is None or not _one_real(A, g):
+        return NotImplemented
+    matrix, above = (A.T, not upper) if transpose else (A, upper)
+    gB = _adjoint_system(F, g, matrix, above, unitriangular)
+    off = (1 if above else -1) if unitriangular else 0
+    full = keep((-gB).dot(result0.T), not above, off)
+    return gB, added(gA, full.T if transpose else full)
