@@ -57,7 +57,9 @@ def lapack(name: str, char: str) -> Any:
 @cache
 def available(char: str) -> bool:
     """Whether the functions here are there for numbers of a dtype, by NumPy's letter."""
-    return _function("scipy_cblas_{}trsm64_", char) is not None
+    products = [_function(f"scipy_cblas_{{}}{name}64_", char) for name in ("trsm", "trmm", "trsv")]
+    solvers = [lapack(name, char) for name in ("getrf", "getrs", "getri", "trtri")]
+    return None not in products + solvers
 
 
 @cache

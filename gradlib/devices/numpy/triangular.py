@@ -8,7 +8,7 @@ import numpy as np
 
 from ...operators.linalg.base import added, column_major, flat_batch
 from ...operators.linalg.cholesky import factor_gradient
-from ...operators.linalg.solve import divide_rows, triangular_gradient
+from ...operators.linalg.triangular import divide_rows, triangular_gradient
 from . import forward, lapack, vjp
 from .triangle import keep
 

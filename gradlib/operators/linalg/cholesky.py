@@ -20,7 +20,8 @@ from .base import (
     linalg,
     renamed,
 )
-from .solve import solve_triangular_op, with_info
+from .solve import with_info
+from .triangular import solve_triangular_op
 
 
 def _minor(xp, one) -> int:

@@ -29,7 +29,7 @@ from .base import (
     linalg,
     plain,
 )
-from .solve import solve_triangular, solve_triangular_op
+from .triangular import solve_triangular, solve_triangular_op
 
 _BLOCK = 32
 
