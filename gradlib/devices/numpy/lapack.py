@@ -24,6 +24,7 @@ REAL = frozenset("fd")
 _ROWS, _LEFT, _UPPER, _NON_UNIT = 101, 141, 121, 131  # each choice is followed by the other
 _HOW = {"N": 111, "T": 112, "H": 113}
 LARGE = 16  # rows from which a matrix is worth a call of its own, however many there are
+_I8 = np.dtype(np.int64)
 _INFINITE = float("inf")
 _byte_of: Any = c_char.from_buffer
 _TINY = {char: float(np.finfo(char).tiny) for char in _LETTERS}
@@ -206,9 +207,9 @@ def invert_triangles(L: np.ndarray) -> np.ndarray:
 def factor(A: np.ndarray) -> tuple[np.ndarray, int]:
     """(pivots, info) of the matrix that LAPACK sees in a contiguous array, whose LU decomposition is put there."""
     n, m = A.shape
-    pivots, info = np.empty(min(m, n), np.int64), c_int64()
-    rows = whole(m)
-    lapack("getrf", A.dtype.char)(rows, whole(n), place(A), rows, place(pivots), byref(info))
+    pivots, info, rows = np.empty(m if m < n else n, _I8), c_int64(), whole(m)
+    run, places = lapack("getrf", A.dtype.char), (byref(_byte_of(A)), rows, byref(_byte_of(pivots)))
+    run(rows, whole(n), *places, byref(info))
     return pivots, info.value
 
 
@@ -237,26 +238,23 @@ def invert_factored(LU, pivots) -> np.ndarray:
 
 def reflections(columns: np.ndarray, n: int) -> tuple:
     """Make the first `n` of those columns triangular by reflections, which are put there; for `orthogonal`."""
-    m, char = columns.shape[1], columns.dtype.char
-    tau, rows = np.empty(min(m, n), char), whole(m)
-    given, room = (place(columns), rows, place(tau)), _room(len(columns), char)
-    lapack("geqrf" if len(room) > 1 else "geqr2", char)(
-        rows, whole(n), *given, *room, byref(c_int64())
-    )
-    return char, len(tau), given, room
-
-
-def _room(n: int, char: str) -> tuple:
-    """Room to work in for `n` columns: few are taken one by one, which needs less, and by other functions."""
-    if n <= _WORK:
-        return (place(np.empty(n, char)),)
-    return place(np.empty(_WORK * n, char)), whole(_WORK * n)
+    (most, m), char = columns.shape, columns.dtype.char
+    count = m if m < n else n
+    # their factors, and room to work in: few columns are taken one by one, which needs less, and by other functions
+    few = most <= _WORK
+    size = most if few else _WORK * most
+    space = np.empty(count + size, char)
+    factors, room = _byte_of(space), byref(_byte_of(space, count * columns.itemsize))
+    rows, given = whole(m), (byref(_byte_of(columns)), whole(m), byref(factors))
+    rest = (room,) if few else (room, whole(size))
+    lapack("geqr2" if few else "geqrf", char)(rows, whole(n), *given, *rest, byref(c_int64()))
+    return char, count, given, rest
 
 
 def orthogonal(reflected: tuple, wide: int) -> None:
     """Put the first `wide` columns of the product of those reflections there."""
     char, count, given, room = reflected
-    run = lapack("orgqr" if len(room) > 1 else "org2r", char)
+    run = lapack("org2r" if len(room) == 1 else "orgqr", char)
     run(given[1], whole(wide), whole(count), *given, *room, byref(c_int64()))
 
 
