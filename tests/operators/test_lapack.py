@@ -233,6 +233,24 @@ def test_the_gradient_of_a_large_determinant(kind):
     assert det.isinf() == (kind == "float32")
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("n", [4, 20])
+def test_pivots_below_the_normal_numbers_of_float32(n, columns):
+    """The library does not divide by them."""
+    M, b = normal(n, n, kind="float64"), normal(n, columns, kind="float64")
+    A, B = (M * 1e-39).float(), (b * 1e-39).float()
+    wanted = gl.linalg.solve(A.double() * 1e39, B.double() * 1e39).float().numpy()
+    for matrix in (A, A.mT.contiguous().mT, A.expand(2, n, n)):
+        found = gl.linalg.solve(matrix, B).numpy()
+        np.testing.assert_allclose(found, np.broadcast_to(wanted, found.shape), rtol=1e-4)
+    tiny = gl.linalg.inv((M * 1e-38 * 2).float()).double()
+    wanted = gl.linalg.inv((M * 1e-38 * 2).float().double()).numpy()
+    wanted[np.abs(wanted) > np.finfo(np.float32).max] = math.inf
+    found = tiny.numpy()
+    held = np.isfinite(wanted)
+    np.testing.assert_allclose(found[held], wanted[held], rtol=1e-3)
+
+
 @pytest.mark.parametrize("n", [3, 20])
 def test_the_gradient_of_the_determinant_of_a_singular_matrix(n):
     A = gl.eye(n)

@@ -69,10 +69,10 @@ def stacked(name: str) -> Any:
     return getattr(getattr(np.linalg, "_umath_linalg", None), name, None)
 
 
-def attempt(kernel: Any, *arrays: Any) -> Any:
+def attempt(kernel: Any, *arrays: Any, **options: Any) -> Any:
     """What a kernel of `stacked` gives; None where the program wants exceptions instead of nan."""
     try:
-        return kernel(*arrays)
+        return kernel(*arrays, **options)
     except FloatingPointError:
         return None
 
@@ -205,7 +205,10 @@ def invert_triangles(L: np.ndarray) -> np.ndarray:
 
 
 def factor(A: np.ndarray) -> tuple[np.ndarray, int]:
-    """(pivots, info) of the matrix that LAPACK sees in a contiguous array, whose LU decomposition is put there."""
+    """(pivots, info) of the matrix that LAPACK sees in a contiguous array, whose LU decomposition is put there.
+
+    The library does not divide columns by pivots that are not `normal`: such a decomposition is no good.
+    """
     n, m = A.shape
     pivots, info, rows = np.empty(m if m < n else n, _I8), c_int64(), whole(m)
     run, places = lapack("getrf", A.dtype.char), (byref(_byte_of(A)), rows, byref(_byte_of(pivots)))

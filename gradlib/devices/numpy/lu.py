@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...operators.kinds import F4, F8
-from ...operators.linalg.base import flat_batch
+from ...operators.linalg.base import column_major, flat_batch
 from . import forward, lapack, vjp
 from .triangle import keep
 
@@ -44,7 +44,7 @@ def solve(xp, A, B):
     if B.ndim == 2 and _alone(A) and lapack.available(char):
         LU = A.copy()
         pivots, info = lapack.factor(LU)
-        if info:
+        if info or not lapack.normal(lapack.diagonal(LU)):
             return NotImplemented
         X = B.T.copy()
         lapack.solve_factored(LU, pivots, X, True)
@@ -55,14 +55,11 @@ def solve(xp, A, B):
     out = None
     if A.shape[:-2] == B.shape[:-2]:
         out = _columns(B)
-    X = lapack.attempt(kernel, A, B, out)
+    wide = "DD->D" if A.dtype.kind == "c" else "dd->d"  # where no pivot of float32 is too small
+    X = lapack.attempt(kernel, A, B, out, signature=wide)
     if _failed(X):
         return NotImplemented
-    return X if out is not None else _in_columns(X), None, None
-
-
-def _in_columns(X):
-    return np.ascontiguousarray(X.swapaxes(-1, -2)).swapaxes(-1, -2)
+    return X if out is not None else column_major(xp, X.astype(A.dtype, copy=False)), None, None
 
 
 @vjp("linalg_solve")
@@ -89,10 +86,14 @@ def inv(xp, self):
     if _alone(self) and lapack.available(char):
         LU = self.T.copy()
         pivots, info = lapack.factor(LU)
-        return NotImplemented if info else lapack.invert_factored(LU, pivots).T
-    kernel = lapack.stacked("inv")
-    X: Any = None if kernel is None else lapack.attempt(kernel, self.swapaxes(-1, -2))
-    return NotImplemented if _failed(X) else X.swapaxes(-1, -2)
+        X: Any = None if info else lapack.invert_factored(LU, pivots)
+    else:
+        kernel = lapack.stacked("inv")
+        X = None if kernel is None else lapack.attempt(kernel, self.swapaxes(-1, -2))
+    # a pivot that is too small (see `factor`) makes an inverse that is too large for this
+    if X is None or not abs(np.vdot(X, X)) < np.inf:
+        return NotImplemented
+    return X.swapaxes(-1, -2)
 
 
 # -- determinants ------------------------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def det(xp, self):
     found = _factored(self)
     if found is not None:
         value = _determinant(*found[:2])
-        if np.isfinite(value):
+        if np.isfinite(value):  # nan of what is no number, or beyond float64
             return np.asarray(value, self.dtype), *found[:2]
     return NotImplemented
 
