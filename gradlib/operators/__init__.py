@@ -48,6 +48,7 @@ from .linalg import (
     products,
     solve,
     tensor_equations,
+    triangular,
 )
 from .nn import (
     attention,

@@ -224,7 +224,6 @@ LARGE["sparse_mm"] = lambda t: [
     (t(500), t(400, 30), transposed(scattered(400, 300, 500))),
     (t(500), t(400, 1), scattered(300, 400, 500, coalesced=False)),
 ]
-LARGE["linalg_lu_factor"] = lambda t: [(well_conditioned(t, 3, 40), True)]
 LARGE["linalg_solve_triangular"] = lambda t: [
     (well_conditioned(t, 3, 40), t(40, 5), True, False),
     (well_conditioned(t, 1, 60), t(2, 60, 1), False, False),
@@ -249,7 +248,48 @@ LARGE["linalg_pinv"] = lambda t: [
         False,
     ),  # what this takes for 0 is no small number
 ]
-LARGE["linalg_solve"] = lambda t: [(well_conditioned(t, 3, 40), t(40, 5))]
+LARGE["linalg_lu_factor"] = lambda t: [
+    (well_conditioned(t, 3, 40), True),
+    (well_conditioned(t, 1, 20)[0], True),
+    (t(5, 5), True),
+]
+LARGE["linalg_solve"] = lambda t: [
+    (well_conditioned(t, 3, 40), t(40, 5)),
+    (well_conditioned(t, 1, 40)[0], t(40, 5)),
+    (well_conditioned(t, 1, 40)[0].mT, t(5, 40).mT),
+    (well_conditioned(t, 1, 40)[0], t(3, 40, 5)),
+    (well_conditioned(t, 1, 5)[0], t(5, 1)),
+]
+LARGE["linalg_inv"] = LARGE["linalg_det"] = LARGE["linalg_slogdet"] = lambda t: [
+    (well_conditioned(t, 3, 20),),
+    (well_conditioned(t, 1, 20)[0],),
+    (well_conditioned(t, 1, 20)[0].mT,),
+    (well_conditioned(t, 1, 5)[0],),
+]
+LARGE["cholesky_solve"] = lambda t: [
+    (t(n, k), well_conditioned(t, 1, n)[0], upper)
+    for upper in (True, False)
+    for n, k in ((20, 3), (5, 1))
+]
+LARGE["cholesky_inverse"] = lambda t: [(well_conditioned(t, 1, 20)[0], u) for u in (True, False)]
+LARGE["triangular_solve"] = lambda t: [
+    (t(20, k), well_conditioned(t, 1, 20)[0], upper, transpose, k == 1)
+    for upper in (True, False)
+    for transpose in (True, False)
+    for k in (1, 3)
+]
+LARGE["linalg_eigh"] = LARGE["linalg_eigvalsh"] = lambda t: [
+    (positive_definite(t, 2, 20), "L"),
+    (positive_definite(t, 1, 20)[0], "U"),
+]
+LARGE["linalg_eig"] = LARGE["linalg_eigvals"] = lambda t: [(well_conditioned(t, 2, 7),)]
+LARGE["linalg_svd"] = lambda t: [(t(2, 20, 9), False), (t(9, 20), True)]
+LARGE["linalg_svdvals"] = lambda t: [(t(2, 20, 9),), (t(9, 20),)]
+LARGE["linalg_lstsq"] = lambda t: [
+    (well_conditioned(t, 1, 20)[0, :, :9], t(20, 3), 1e-5),
+    (well_conditioned(t, 2, 20)[:, :17], t(2, 17, 3), 1e-5),
+    (well_conditioned(t, 1, 20)[0], t(20, 1), 0.9),
+]
 LARGE["tril"] = LARGE["triu"] = lambda t: [(t(3, 70, 50), 2), (t(70, 50), -60), (t(600, 500), 0)]
 LARGE["triangle"] = lambda t: [(t(3, 70, 50), lower, -1) for lower in (True, False)]
 LARGE["pool_put"] = lambda t: [
@@ -266,11 +306,33 @@ LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 
 
+def _products(found: list, product: Callable) -> list:
+    return [product(*found)] if len(found) > 1 else found  # half types are refused
+
+
 # What must agree where a kernel may choose: among equal elements, which of them are taken.
 MEANING: dict[str, Callable[[tuple, list], list]] = {
     "topk_index": lambda args, found: (
         [args[0].take_along_dim(found[0], args[2])] if args[0].ndim else found
     ),
+    # vectors are defined up to a sign or a phase; their gradients are in test_lapack
+    "linalg_eigh": lambda args, found: [
+        found[0],
+        *_products(found, lambda L, V, *_: V * L[..., None, :] @ V.mT),
+    ],
+    "linalg_eig": lambda args, found: _products(
+        found, lambda L, V, *_: (V * L[..., None, :] @ V.inverse()).real
+    ),
+    "linalg_eigvals": lambda args, found: (
+        found if len(found) < 2 else [part.sort().values for part in (found[0].real, found[0].imag)]
+    ),
+    "linalg_svd": lambda args, found: [
+        *found[1:2],
+        *_products(
+            found,
+            lambda U, S, V, *_: U[..., : S.shape[-1]] * S[..., None, :] @ V[..., : S.shape[-1], :],
+        ),
+    ],
 }
 
 

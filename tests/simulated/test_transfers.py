@@ -27,8 +27,8 @@ ON_HOST = set(
 )
 # They raise LinAlgError for matrices that are singular or not positive-definite, and where nothing converges.
 FAILING = set(
-    """cofactor linalg_cholesky linalg_det linalg_eig linalg_eigh linalg_inv linalg_pinv linalg_slogdet linalg_solve
-    linalg_svd""".split()
+    """cofactor linalg_cholesky linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_inv linalg_lstsq
+    linalg_pinv linalg_slogdet linalg_solve linalg_svd linalg_svdvals""".split()
 )
 WAITING = VALUE_SHAPES | CONVERGING | ON_HOST | FAILING
 

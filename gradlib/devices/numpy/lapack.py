@@ -1,235 +1,271 @@
-"""Triangular systems, LU, Cholesky and QR decompositions by NumPy's own OpenBLAS, called directly, as in `blas`.
+"""Functions of BLAS and LAPACK that NumPy does not hand out, by its own OpenBLAS, called directly, as in `blas`.
 
-NumPy itself hands out neither of the first two, and takes up to twice the time for the others. Without that library,
-and for half types, the formulas run.
+Also NumPy's kernels for stacks of matrices, without what `numpy.linalg` does around them: it computes float32 in
+float64, and takes as long for its checks as a small matrix needs.
+
+LAPACK has matrices in columns: a contiguous array is to it the transposed matrix. Without the library `available` says
+no, and the formulas run.
 """
 
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from ctypes import addressof, byref, c_char, c_int, c_int64, c_void_p
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from ...operators.linalg.base import flat_batch
-from ...operators.linalg.solve import triangular_gradient
-from . import forward, threads, vjp
-from .triangle import keep
+from . import threads
 
-_NUMBERS: dict[str, Any] = {"f": ctypes.c_float, "d": ctypes.c_double, "F": None, "D": None}
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
-_ROWS, _LEFT, _UPPER, _LOWER, _AS_IT_IS, _NON_UNIT, _UNIT = 101, 141, 121, 122, 111, 131, 132
-_SIZE, _ARRAY = ctypes.c_int64, ctypes.c_void_p
+KINDS = frozenset(_LETTERS)  # NumPy's letters of the dtypes of LAPACK
+REAL = frozenset("fd")
+_ROWS, _LEFT, _UPPER, _NON_UNIT = 101, 141, 121, 131  # each choice is followed by the other
+_HOW = {"N": 111, "T": 112, "H": 113}
 LARGE = 16  # rows from which a matrix is worth a call of its own, however many there are
+_I8 = np.dtype(np.int64)
+_INFINITE = float("inf")
+_byte_of: Any = c_char.from_buffer
+_TINY = {char: float(np.finfo(char).tiny) for char in _LETTERS}
+_YES = byref(c_char(b"T"))
+_NO = byref(c_char(b"N"))
+_UP = byref(c_char(b"U"))
+_LEFT_SIDE = byref(c_char(b"L"))
+_ONE = c_int64(1)  # the length of such a text
+_WORK = 32  # columns of room to work in for each of a matrix
 
 
-@cache
 def _function(pattern: str, char: str) -> Any:
-    """A function of the library for numbers of the dtype with that letter of NumPy's, or None."""
+    """A function of the library for numbers of the dtype with that letter of NumPy's, or None.
+
+    Arguments are objects of ctypes that are made before, or places: what they are to be is not asked for each call.
+    """
     letter = _LETTERS.get(char)
-    return letter and getattr(threads.openblas(), pattern.format(letter), None)
-
-
-@cache
-def _trsm(char: str) -> Any:
-    """``cblas_?trsm`` for matrices in rows, or None."""
-    found = _function("scipy_cblas_{}trsm64_", char)
-    if found is not None:
-        matrix = [_ARRAY, _SIZE]
-        number = _NUMBERS[char] or _ARRAY  # complex numbers are given by their place
-        found.argtypes = [*[ctypes.c_int] * 5, _SIZE, _SIZE, number, *matrix, *matrix]
-        found.restype = None
+    found = letter and getattr(threads.openblas(), pattern.format(letter), None)
+    if not found:
+        return None
+    found.restype = None
     return found
 
 
 @cache
-def _getrf(char: str) -> Any:
-    """LAPACK's ``?getrf`` for matrices in columns, or None; every argument is a place."""
-    found = _function("scipy_{}getrf_64_", char)
-    if found is not None:
-        found.argtypes = [_ARRAY] * 6
-        found.restype = None
-    return found
+def lapack(name: str, char: str) -> Any:
+    """A function of LAPACK; every argument is a place."""
+    return _function(f"scipy_{{}}{name}_64_", char)
 
 
-def _places(array) -> range:
-    """The addresses of the matrices of a contiguous array (b, m, n)."""
-    start = array.__array_interface__["data"][0]
-    # not the stride, which may be anything where there is but one
-    step = array.nbytes // len(array)
-    return range(start, start + array.nbytes, step)
+@cache
+def available(char: str) -> bool:
+    """Whether the functions here are there for numbers of a dtype, by NumPy's letter."""
+    products = [_function(f"scipy_cblas_{{}}{name}64_", char) for name in ("trsm", "trmm", "trsv")]
+    solvers = [lapack(name, char) for name in ("getrf", "getrs", "getri", "trtri")]
+    return None not in products + solvers
 
 
-def _few(array) -> bool:
-    """Whether a call for each matrix is quicker than a step of all matrices for each column."""
+@cache
+def stacked(name: str) -> Any:
+    """NumPy's kernel for stacks of matrices of that name, or None. Where LAPACK fails it gives nan."""
+    return getattr(getattr(np.linalg, "_umath_linalg", None), name, None)
+
+
+def attempt(kernel: Any, *arrays: Any, **options: Any) -> Any:
+    """What a kernel of `stacked` gives; None where the program wants exceptions instead of nan."""
+    try:
+        return kernel(*arrays, **options)
+    except FloatingPointError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def whole(n: int) -> Any:
+    """The place of a whole number that is only read."""
+    return byref(c_int64(n))
+
+
+def place(array: np.ndarray) -> Any:
+    """The place of a contiguous array that may be written to."""
+    return byref(_byte_of(array))
+
+
+def place_to_read(array: np.ndarray) -> Any:
+    """The place of a contiguous array, or of a copy: of a read-only one ctypes does not tell it."""
+    try:
+        return byref(_byte_of(array))
+    except (TypeError, ValueError):
+        return byref(_byte_of(array.copy()))
+
+
+def finite(array: np.ndarray) -> bool:
+    """Whether all elements are finite numbers."""
+    size = np.vdot(array, array)  # infinite for large ones, too
+    return bool(abs(size) < _INFINITE) or bool(np.isfinite(array).all())
+
+
+def squares(matrices: np.ndarray) -> Any:
+    """The sums (...) of the squares of real matrices."""
+    flat = matrices.reshape(*matrices.shape[:-2], -1)
+    return np.vecdot(flat, flat)
+
+
+def few(array: np.ndarray) -> bool:
+    """Whether a call for each matrix (b, m, n) is quicker than a step of all matrices for each column."""
     return array.shape[2] >= LARGE or len(array) <= 12 * array.shape[2]
 
 
-def _normal(A, lines) -> bool:
-    """Whether no element of `lines` of matrices is 0, nan or so small that its reciprocal is infinite."""
-    return bool((np.abs(lines) >= np.finfo(A.dtype).tiny).all())
+def diagonal(array: np.ndarray) -> np.ndarray:
+    """The diagonals (..., n) of contiguous square matrices, as a view."""
+    n = array.shape[-1]
+    return array.reshape(*array.shape[:-2], n * n)[..., :: n + 1]
 
 
-@forward("linalg_solve_triangular")
-def solve_triangular(xp, self, B, *, upper, unitriangular):
-    """Substitution. The library multiplies by reciprocals: where one would be infinite, the formula divides."""
-    trsm = _trsm(self.dtype.char) if self.dtype is B.dtype else None
-    if trsm is None or not B.size or not self.size:
-        return NotImplemented
-    batch, (n, k) = B.shape[:-2], B.shape[-2:]
-    if self.shape[:-2] != batch:
-        batch = np.broadcast_shapes(self.shape[:-2], batch)
-        self = np.broadcast_to(self, (*batch, n, n))
-    A = flat_batch(np.ascontiguousarray(self))
-    if not _few(A) or not (unitriangular or _normal(A, np.diagonal(A, 0, 1, 2))):
-        return NotImplemented
-    X = np.empty((*batch, n, k), B.dtype)
-    X[...] = B
-    one: Any = 1.0
-    if A.dtype.kind == "c":
-        number = np.ones((), A.dtype)
-        one = number.__array_interface__["data"][0]
-    how = _UPPER if upper else _LOWER, _AS_IT_IS, _UNIT if unitriangular else _NON_UNIT
-    for a, x in zip(_places(A), _places(flat_batch(X)), strict=True):
-        trsm(_ROWS, _LEFT, *how, n, k, one, a, n, x, k)
+def normal(lines: np.ndarray) -> bool:
+    """Whether no element is 0, nan or so small that its reciprocal is infinite."""
+    return np.count_nonzero(np.abs(lines) >= _TINY[lines.dtype.char]) == lines.size
+
+
+# -- triangular systems ------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _system(
+    name: str, char: str, right: bool, upper: bool, how: str, unit: bool, m: int, n: int
+) -> Any:
+    """(the function, its arguments before the arrays, the row lengths of both)."""
+    given = _ROWS, _LEFT + right, _UPPER + (not upper), _HOW[how], _NON_UNIT + unit
+    one: Any = ctypes.c_float(1) if char == "f" else ctypes.c_double(1)
+    if char not in REAL:
+        one = place(np.ones(1, char))
+    head = (*map(c_int, given), c_int64(m), c_int64(n), one)
+    function = _function(f"scipy_cblas_{{}}{name}64_", char)
+    return function, head, c_int64(n if right else m), c_int64(n)
+
+
+def substitute(A, X, upper: bool, unit: bool, right: bool = False, how: str = "N") -> None:
+    """Put Y with ``A @ Y = X`` (`right`: ``Y @ A = X``) into X, for one triangular matrix A.
+
+    The library multiplies by reciprocals of the diagonal: see `normal`.
+
+    Args:
+        A: (n, n), of the dtype of X.
+        X: contiguous.
+        upper: the triangle that is read.
+        unit: whether the diagonal counts as ones.
+        right: whether A stands on the right.
+        how: "T" and "H" for A^T and A^H in its place.
+    """
+    char = X.dtype.char
+    if not A.flags.c_contiguous:
+        A, upper, how = _rows(A, char, upper, how)
+    run, head, row, width = _system("trsm", char, right, upper, how, unit, *X.shape)
+    run(*head, place_to_read(A), row, byref(_byte_of(X)), width)
+
+
+def substitute_one(A, x, upper: bool, unit: bool, how: str = "N") -> None:
+    """`substitute` for one vector: quicker, for a large matrix several times."""
+    char = x.dtype.char
+    if not A.flags.c_contiguous:
+        A, upper, how = _rows(A, char, upper, how)
+    run, head, row = _one_system(char, upper, how, unit, len(A))
+    run(*head, place_to_read(A), row, place(x), _ONE)
+
+
+@lru_cache(maxsize=512)
+def _one_system(char: str, upper: bool, how: str, unit: bool, n: int) -> Any:
+    given = _ROWS, _UPPER + (not upper), _HOW[how], _NON_UNIT + unit
+    return _function("scipy_cblas_{}trsv64_", char), (*map(c_int, given), c_int64(n)), c_int64(n)
+
+
+def multiply(A, X, upper: bool, unit: bool, right: bool = False, how: str = "N") -> None:
+    """Put ``A @ X`` (`right`: ``X @ A``) into X; as `substitute`."""
+    char = X.dtype.char
+    if not A.flags.c_contiguous:
+        A, upper, how = _rows(A, char, upper, how)
+    run, head, row, width = _system("trmm", char, right, upper, how, unit, *X.shape)
+    run(*head, place_to_read(A), row, place(X), width)
+
+
+def _rows(A, char: str, upper: bool, how: str) -> tuple:
+    """The same matrix, transposed if that lies in rows, or copied."""
+    if A.flags.f_contiguous and (char in REAL or how != "H"):
+        return A.T, not upper, "T" if how == "N" else "N"
+    return A.copy(), upper, how
+
+
+def invert_triangles(L: np.ndarray) -> np.ndarray:
+    """The inverses of lower triangular matrices (..., n, n), contiguous; what lies above them is kept."""
+    X, n, info = L.copy(), whole(L.shape[-1]), byref(c_int64())
+    invert, start = lapack("trtri", L.dtype.char), addressof(_byte_of(X))
+    for one in map(c_void_p, range(start, start + X.nbytes, L.shape[-1] ** 2 * L.itemsize)):
+        invert(_UP, _NO, n, one, n, info, _ONE, _ONE)
     return X
 
 
-@vjp("linalg_solve_triangular")
-def solve_triangular_vjp(F, g, self, result, self_shape, B_shape, upper, unitriangular, needs):
-    """Both gradients come of one system."""
-    gB = F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular)
-    of_A = (
-        triangular_gradient(F, gB, result, self_shape, upper, unitriangular) if needs[0] else None
-    )
-    return of_A, F.sum_to_size(gB, B_shape) if needs[1] else None
+# -- LU ----------------------------------------------------------------------------------------------------------------
 
 
-@forward("linalg_lu_factor")
-def lu_factor(xp, self, *, pivot):
-    """L and U in one array, and for each column the row exchanged (from 1)."""
-    getrf = _getrf(self.dtype.char) if pivot else None
-    if getrf is None or not self.size:
-        return NotImplemented
-    columns = flat_batch(self).swapaxes(1, 2).copy()  # the matrices in columns, as LAPACK has them
-    if not _few(columns):
-        return NotImplemented
-    b, n, m = columns.shape
-    k = min(m, n)
-    pivots = np.empty((b, 1, k), np.int64)
-    sizes = np.array((m, n, 0), np.int64)
-    rows, cols, info = range(sizes.ctypes.data, sizes.ctypes.data + 24, 8)
-    for a, p in zip(_places(columns), _places(pivots), strict=True):
-        getrf(rows, cols, a, rows, p, info)
-    diagonal = np.diagonal(columns, 0, 1, 2)
-    small = diagonal != 0
-    small &= np.abs(diagonal) < np.finfo(self.dtype).tiny
-    if small.any() or not np.isfinite(columns).all():
-        return NotImplemented  # columns that were not divided by their pivots
-    LU = columns.swapaxes(1, 2).copy()
-    return LU.reshape(self.shape), pivots.astype(np.int32).reshape(*self.shape[:-2], k)
+def factor(A: np.ndarray) -> tuple[np.ndarray, int]:
+    """(pivots, info) of the matrix that LAPACK sees in a contiguous array, whose LU decomposition is put there.
+
+    The library does not divide columns by pivots that are not `normal`: such a decomposition is no good.
+    """
+    n, m = A.shape
+    pivots, info, rows = np.empty(m if m < n else n, _I8), c_int64(), whole(m)
+    run, places = lapack("getrf", A.dtype.char), (byref(_byte_of(A)), rows, byref(_byte_of(pivots)))
+    run(rows, whole(n), *places, byref(info))
+    return pivots, info.value
 
 
-@cache
-def _potrf(char: str) -> Any:
-    """LAPACK's ``?potrf``, or None; every argument is a place."""
-    found = _function("scipy_{}potrf_64_", char) if char in "fd" else None
-    if found is not None:
-        found.argtypes = [ctypes.c_char_p, *[_ARRAY] * 4]
-        found.restype = None
-    return found
+def solve_factored(LU, pivots, X, transposed: bool) -> None:
+    """Solve with what `factor` gave, for the columns that LAPACK sees in X, into X."""
+    k, n = X.shape
+    rows, given = whole(n), (place_to_read(LU), whole(n), place_to_read(pivots))
+    how = _YES if transposed else _NO
+    solve = lapack("getrs", X.dtype.char)
+    solve(how, rows, whole(k), *given, place(X), rows, byref(c_int64()), _ONE)
 
 
-@forward("linalg_cholesky")
-def cholesky(xp, self):
-    """The lower triangle, in rows; the formula names what is not positive-definite."""
-    potrf = _potrf(self.dtype.char) if self.shape[-1] >= LARGE and self.size else None
-    if potrf is None:
-        return NotImplemented
-    L = self.copy(order="C")
-    sizes = np.array((self.shape[-1], 0), np.int64)
-    n = sizes.__array_interface__["data"][0]
-    for a in _places(flat_batch(L)):
-        potrf(b"U", n, a, n, n + 8)  # the lower triangle in rows is the upper one in columns
-        if sizes[1]:
-            return NotImplemented
-    if np.isnan(np.diagonal(L, 0, -2, -1)).any():
-        return NotImplemented
-    return keep(L, True, 0)
+def invert_factored(LU, pivots) -> np.ndarray:
+    """The inverse of what `factor` factored, as LAPACK sees it; nan if it is singular."""
+    X, n, info = LU.copy(), len(LU), c_int64()
+    rows, size = whole(n), _WORK * n
+    given = place_to_read(pivots), place(np.empty(size, X.dtype)), whole(size)
+    lapack("getri", X.dtype.char)(rows, place(X), rows, *given, byref(info))
+    if info.value:
+        X.fill(np.nan)
+    return X
 
 
-@cache
-def _geqrf(char: str) -> tuple[Any, Any]:
-    """LAPACK's ``?geqrf`` and ``?orgqr``, or None for both; every argument is a place."""
-    found = [_function(f"scipy_{{}}{name}_64_", char) for name in ("geqrf", "orgqr")]
-    if char not in "fd" or None in found:
-        return None, None
-    for function, count in zip(found, (8, 9), strict=True):
-        function.argtypes = [_ARRAY] * count
-        function.restype = None
-    return found[0], found[1]
+# -- QR ----------------------------------------------------------------------------------------------------------------
 
 
-@forward("linalg_qr")
-def qr(xp, self, *, mode):
-    """For large matrices, in their own precision: NumPy computes float32 in float64."""
-    geqrf, orgqr = _geqrf(self.dtype.char)
-    if geqrf is None or min(self.shape[-2:]) < 2 * LARGE or not self.size:
-        return NotImplemented
-    columns = flat_batch(self).swapaxes(1, 2)  # the matrices in columns, as LAPACK has them
-    b, n, m = columns.shape
-    k = min(m, n)
-    wide = m if mode == "complete" else k  # columns of Q, and rows of R
-    room = np.empty((b, max(n, wide), m), self.dtype)
-    room[:, :n] = columns
-    tau = np.empty(k, self.dtype)
-    work = np.empty(64 * room.shape[1], self.dtype)
-    numbers = np.array((m, n, k, wide, work.size, 0), np.int64)
-    start = numbers.__array_interface__["data"][0]
-    rows, cols, both, outs, most, info = range(start, start + 48, 8)
-    t, w = tau.__array_interface__["data"][0], work.__array_interface__["data"][0]
-    upper, batch = np.empty((b, wide, n), self.dtype), self.shape[:-2]
-    # the factor R is taken out before Q is made in its place
-    for i, a in enumerate(_places(room)):
-        geqrf(rows, cols, a, rows, t, w, most, info)
-        upper[i] = room[i, :n, :wide].T
-        if mode != "r":
-            orgqr(rows, outs, both, a, rows, t, w, most, info)
-    R = keep(upper, False, 0).reshape(*batch, wide, n)
-    if mode == "r":
-        return np.zeros((0,), self.dtype), R
-    return room[:, :wide].swapaxes(1, 2).copy().reshape(*batch, m, wide), R
+def reflections(columns: np.ndarray, n: int) -> tuple:
+    """Make the first `n` of those columns triangular by reflections, which are put there; for `orthogonal`."""
+    (most, m), char = columns.shape, columns.dtype.char
+    count = m if m < n else n
+    # their factors, and room to work in: few columns are taken one by one, which needs less, and by other functions
+    few = most <= _WORK
+    size = most if few else _WORK * most
+    space = np.empty(count + size, char)
+    factors, room = _byte_of(space), byref(_byte_of(space, count * columns.itemsize))
+    rows, given = whole(m), (byref(_byte_of(columns)), whole(m), byref(factors))
+    rest = (room,) if few else (room, whole(size))
+    lapack("geqr2" if few else "geqrf", char)(rows, whole(n), *given, *rest, byref(c_int64()))
+    return char, count, given, rest
 
 
-@forward("linalg_pinv")
-def pinv(xp, self, *, rtol, atol, hermitian):
-    """R^-1 Q^H, for matrices that surely have no singular value so small that it counts as 0."""
-    m, n = self.shape[-2:]
-    plain = rtol.__class__ is float and atol.__class__ is float and not atol and not hermitian
-    if not plain or self.dtype.char not in "fd" or min(m, n) < LARGE or not self.size:
-        return NotImplemented
-    if m < n:
-        found = pinv(xp, self.swapaxes(-1, -2), rtol=rtol, atol=atol, hermitian=False)
-        return found if found is NotImplemented else np.ascontiguousarray(found.swapaxes(-1, -2))
-    try:
-        Q, R = np.linalg.qr(self)
-    except np.linalg.LinAlgError:
-        return NotImplemented
-    eye = np.eye(n, dtype=self.dtype)
-    inverse = solve_triangular(xp, R, eye, upper=True, unitriangular=False)
-    if inverse is NotImplemented:
-        return NotImplemented
-    # the product of the norms of a matrix and of its inverse is no less than its condition
-    condition = np.linalg.norm(R, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
-    if not (condition * max(rtol, 16 * np.finfo(self.dtype).eps) < 0.5).all():
-        return NotImplemented
-    return np.matmul(inverse, Q.swapaxes(-1, -2))
+def orthogonal(reflected: tuple, wide: int) -> None:
+    """Put the first `wide` columns of the product of those reflections there."""
+    char, count, given, room = reflected
+    run = lapack("org2r" if len(room) == 1 else "orgqr", char)
+    run(given[1], whole(wide), whole(count), *given, *room, byref(c_int64()))
 
 
-@vjp("linalg_solve")
-def solve_vjp(F, g, A, result, A_shape, B_shape, needs):
-    """Both gradients come of one system."""
-    u = F.linalg_solve(F.mH(A), g)
-    of_A = F.times_h(-u, result, A_shape) if needs[0] else None
-    return of_A, F.sum_to_size(u, B_shape) if needs[1] else None
+def reflect(reflected: tuple, X: np.ndarray) -> None:
+    """Multiply the columns that LAPACK sees in X by the transposed product of those reflections, in place."""
+    char, count, given, _ = reflected
+    k, size = whole(len(X)), _WORK * len(X)
+    room = place(np.empty(size, char)), whole(size)
+    run, info = lapack("ormqr", char), byref(c_int64())
+    given = *given, place(X), given[1]
+    run(_LEFT_SIDE, _YES, given[1], k, whole(count), *given, *room, info, _ONE, _ONE)

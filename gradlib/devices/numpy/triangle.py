@@ -9,24 +9,27 @@ import numpy as np
 
 from . import forward
 
-_BITS: dict[int, Any] = {4: np.int32, 8: np.int64}  # by the bytes of a number
+_WIDTHS: dict[int, Any] = {4: np.int32, 8: np.int64}  # by the bytes of a number
+_BITS = {c: _WIDTHS[n] for c in "fdiIlLqQ" if (n := np.dtype(c).itemsize) in _WIDTHS}
 MOST = 1 << 18  # elements of a mask
 
 
-@lru_cache(maxsize=8)
-def _mask(m: int, n: int, lower: bool, diagonal: int, size: int) -> np.ndarray:
-    """All bits where an element stays."""
+@lru_cache(maxsize=16)
+def _mask(m: int, n: int, lower: bool, diagonal: int, char: str) -> np.ndarray | None:
+    """All bits where an element stays, for a dtype by NumPy's letter; None for too many, and for other numbers."""
+    if char not in _BITS or m * n > MOST:
+        return None
     stays = np.tri(m, n, diagonal if lower else diagonal - 1, bool)
-    return -(stays if lower else ~stays).astype(_BITS[size])
+    return -(stays if lower else ~stays).astype(_BITS[char])
 
 
 def keep(array: np.ndarray, lower: bool, diagonal: int) -> np.ndarray:
     """A contiguous array of matrices, with zeros outside of a triangle."""
-    m, n = array.shape[-2:]
-    if array.dtype.kind not in "fiu" or array.itemsize not in _BITS or m * n > MOST:
+    shape, dtype = array.shape, array.dtype
+    mask = _mask(shape[-2], shape[-1], lower, diagonal, dtype.char)
+    if mask is None:
         return np.tril(array, diagonal) if lower else np.triu(array, diagonal)
-    mask = _mask(m, n, lower, diagonal, array.itemsize)
-    return (array.view(mask.dtype) & mask).view(array.dtype)
+    return (array.view(mask.dtype) & mask).view(dtype)
 
 
 def _triangle(self, lower: bool, diagonal: Any) -> Any:

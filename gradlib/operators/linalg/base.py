@@ -82,14 +82,19 @@ def failures(info: Tensor) -> Iterator[tuple[str, Any]]:
             yield f"(Batch element {i}): " if info.ndim else "", number
 
 
-def singular_values(xp, A, full: bool) -> tuple:
-    """(U, S, Vh) of raw matrices; LinAlgError where they are not finite, for which LAPACK may never return."""
+def singular_values(xp, A, full: bool | None) -> Any:
+    """(U, S, Vh) of raw matrices, S alone if `full` is None; LinAlgError where they are not finite.
+
+    For those LAPACK may never return.
+    """
     failed = "The algorithm failed to converge because the input matrix"
     if not xp.waits and not np.isfinite(A).all():
         bad = next(i for i, one in enumerate(flat_batch(A)) if not np.isfinite(one).all())
         where = f"(Batch element {bad}): " if A.ndim > 2 else ""
         raise LinAlgError(f"linalg.svd: {where}{failed} contained non-finite values.")
     try:
+        if full is None:
+            return xp.checked_linalg.svd(A, compute_uv=False)
         return tuple(xp.checked_linalg.svd(A, full))
     except ConvergenceError:
         why = (
@@ -145,6 +150,9 @@ def check_matrix(name: str, A: Tensor, argument: str = "A", half: bool = False) 
     """
     if not isinstance(A, Tensor):
         raise need_tensor(function_name(name), A, argument)
+    array = A._array
+    if array.ndim > 1 and array.dtype in FULL_PRECISION:
+        return
     check_dims(name, A, argument)
     if not half and computes_in_half(A):
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {A.dtype.scalar_type}")
@@ -174,6 +182,8 @@ def check_types(name: str, A: Tensor, B: Tensor, first: str = "A", second: str =
     """RuntimeError unless two tensors have the same dtype, TypeError if the second is none."""
     if not isinstance(B, Tensor):
         raise need_tensor(function_name(name), B, second, 2)
+    if A._array.dtype is B._array.dtype:
+        return
     text = (
         f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type "
     )
@@ -211,6 +221,11 @@ def renamed(inner: str, name: str):
 def flat_batch(array):
     """Matrices (..., m, n) as a list of matrices (b, m, n), also where some size is 0."""
     return array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:])
+
+
+def column_major(xp, matrices):
+    """The same matrices with their columns in one piece, as LAPACK leaves them."""
+    return xp.swapaxes(xp.ascontiguousarray(xp.swapaxes(matrices, -1, -2)), -1, -2)
 
 
 def check_batches(A: Tensor, B: Tensor) -> None:

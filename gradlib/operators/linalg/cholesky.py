@@ -20,7 +20,8 @@ from .base import (
     linalg,
     renamed,
 )
-from .solve import solve_triangular_op, with_info
+from .solve import with_info
+from .triangular import solve_triangular_op
 
 
 def _minor(xp, one) -> int:
@@ -183,7 +184,7 @@ def _cholesky_solve(xp, self, input2, *, upper):
     return _triangular(xp, higher, _triangular(xp, lower, self, False), True)
 
 
-def _factor_gradient(F, inner, L, upper):
+def factor_gradient(F, inner, L, upper):
     """The gradient of L when the one of ``A = L L^H`` is ``-inner / 2`` symmetrised."""
     both = inner + F.mH(inner)
     return -F.matmul(L, both) if upper else -F.matmul(both, L)
@@ -211,7 +212,7 @@ cholesky_solve_op = declare(
     captures=captures.SOLVER, autocast="cpu:float32", promote="none", complex=True,
     jvp=_cholesky_solve_jvp,
     self=lambda F, g, input2, upper: F.cholesky_solve(g, input2, upper),
-    input2=lambda F, g, input2, result, upper: _factor_gradient(
+    input2=lambda F, g, input2, result, upper: factor_gradient(
         F, F.matmul(F.cholesky_solve(g, input2, upper), F.mH(result)), input2, upper
     ),
     samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), False), (t(2, 1, 2), t(2, 1, 1, low=1.0), True)],
@@ -219,7 +220,7 @@ cholesky_solve_op = declare(
 cholesky_inverse_op = declare(
     "cholesky_inverse", full_precision("cholesky_inverse_out_cpu", _cholesky_inverse),
     captures=captures.SOLVER, autocast="cpu:float32", complex=True,
-    self=lambda F, g, self, result, upper: _factor_gradient(F, F.matmul(result, F.matmul(g, result)), self, upper),
+    self=lambda F, g, self, result, upper: factor_gradient(F, F.matmul(result, F.matmul(g, result)), self, upper),
     jvp=lambda F, self, self_t, result, upper: -F.matmul(
         result, F.matmul(_factor_tangent(F, self, self_t, upper), result)
     ),

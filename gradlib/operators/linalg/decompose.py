@@ -11,11 +11,13 @@ from ...op.declare import declare
 from ...op.expose import function, write_out, write_same
 from ...op.formulas import formula_function
 from ...tape import dtypes
+from ...tape.modes import FORWARD_AD, NO_GRAD, state
 from .base import (
     LinAlgError,
     added,
     check_matrix,
     check_square,
+    column_major,
     full_precision,
     linalg,
     safe_out,
@@ -28,9 +30,9 @@ from .base import (
 def _qr(xp, self, *, mode):
     if mode == "r":
         R = xp.linalg.qr(self, "r")
-        return xp.zeros((0,), self.dtype), R
+        return xp.zeros((0,), self.dtype), column_major(xp, R)
     Q, R = xp.linalg.qr(self, mode)
-    return Q, R
+    return column_major(xp, Q), column_major(xp, R)
 
 
 def _qr_tall(F, gQ, gR, Q, R):
@@ -171,8 +173,12 @@ def _eigh_jvp(F, self_t, result0, result1):
 
 
 def _eigh(xp, self, *, uplo):
+    return tuple(_converging_eigh(xp.checked_linalg.eigh, self, uplo))
+
+
+def _converging_eigh(compute, A, uplo: str):
     try:
-        return tuple(xp.checked_linalg.eigh(self, uplo))
+        return compute(A, uplo)
     except ConvergenceError:
         raise LinAlgError(
             "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too "
@@ -204,11 +210,29 @@ eigh_op = declare(
 )  # fmt: skip
 
 
-def _checked_eigh(A, UPLO):
+def _eigvalsh(xp, self, *, uplo):
+    return _converging_eigh(xp.checked_linalg.eigvalsh, self, uplo)
+
+
+eigvalsh_op = declare(
+    "linalg_eigvalsh", full_precision("linalg_eigh_cpu", _eigvalsh),
+    captures=captures.SOLVER, autocast="cpu:float32", complex=True, public="linalg_eigh", node="LinalgEighBackward0",
+    self=lambda F, g, self, uplo: _eigh_self(F, (g, None), *F.linalg_eigh(self, uplo)),
+    samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1), "L"), (t(2, 1, 1), "U")],
+    batch="leading",
+)  # fmt: skip
+
+
+def _check_eigh(A, UPLO) -> str:
     check_square("linalg.eigh", A, half=True)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return eigh_op.call(A, UPLO.upper())
+    return UPLO.upper()
+
+
+def _for_values(A) -> bool:
+    """Whether no derivative can be asked for, which needs the vectors, too."""
+    return (not A._rg and not state.bits & FORWARD_AD) or bool(state.bits & NO_GRAD)
 
 
 @linalg("eigh")
@@ -231,7 +255,7 @@ def eigh(A, UPLO="L", *, out=None):
         >>> gradlib.linalg.eigh(gradlib.tensor([[3.0, 0.0], [0.0, 2.0]])).eigenvalues
         tensor([2., 3.])
     """
-    return write_same(out, return_types.linalg_eigh(*_checked_eigh(A, UPLO)))
+    return write_same(out, return_types.linalg_eigh(*eigh_op.call(A, _check_eigh(A, UPLO))))
 
 
 @linalg("eigvalsh")
@@ -253,22 +277,33 @@ def eigvalsh(A, UPLO="L", *, out=None):
         >>> gradlib.linalg.eigvalsh(gradlib.tensor([[3.0, 0.0], [0.0, 2.0]]))
         tensor([2., 3.])
     """
-    return write_same(out, _checked_eigh(A, UPLO)[0])
+    uplo = _check_eigh(A, UPLO)
+    if _for_values(A):
+        return write_same(out, eigvalsh_op.call(A, uplo))
+    return write_same(out, eigh_op.call(A, uplo)[0])
 
 
 def _eig(xp, self):
-    kind = dtypes.from_np(self.dtype).to_complex().np
+    return tuple(
+        [part.astype(_complex(self)) for part in _converging_eig(xp, xp.checked_linalg.eig, self)]
+    )
+
+
+def _complex(array):
+    return dtypes.from_np(array.dtype).to_complex().np
+
+
+def _converging_eig(xp, compute, A):
     try:
-        L, V = xp.checked_linalg.eig(self)
+        return compute(A)
     except ConvergenceError:
-        if not xp.isfinite(self).all():
+        if not xp.isfinite(A).all():
             raise RuntimeError(
                 "torch.linalg.eig: input tensor should not contain infs or NaNs."
             ) from None
         raise LinAlgError(
             "torch.linalg.eig: The algorithm failed to converge because the input matrix is ill-conditioned."
         ) from None
-    return L.astype(kind), V.astype(kind)
 
 
 def _eig_self(F, gs, self, result0, result1):
@@ -289,6 +324,19 @@ def _eig_self(F, gs, self, result0, result1):
 eig_op = declare(
     "linalg_eig", full_precision("linalg_eig_out_cpu", _eig),
     captures=captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_eig_self,
+    samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1),), (t(2, 1, 1),)],
+    batch="leading",
+)  # fmt: skip
+
+
+def _eigvals(xp, self):
+    return _converging_eig(xp, xp.checked_linalg.eigvals, self).astype(_complex(self))
+
+
+eigvals_op = declare(
+    "linalg_eigvals", full_precision("linalg_eig_out_cpu", _eigvals),
+    captures=captures.SOLVER, autocast="cpu:float32", complex=True, public="linalg_eig", node="LinalgEigBackward0",
+    self=lambda F, g, self: _eig_self(F, (g, None), self, *F.linalg_eig(self)),
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1),), (t(2, 1, 1),)],
     batch="leading",
 )  # fmt: skip
@@ -337,7 +385,8 @@ def eigvals(A, *, out=None):
         tensor([2.+0.j, 3.+0.j])
     """
     check_square("linalg.eig", A, half=True)
-    return safe_out("torch.linalg.eigvals", out, eig_op.call(A)[0], "eigenvalues")
+    values = eigvals_op.call(A) if _for_values(A) else eig_op.call(A)[0]
+    return safe_out("torch.linalg.eigvals", out, values, "eigenvalues")
 
 
 # -- singular values ---------------------------------------------------------------------------------------------
@@ -403,6 +452,15 @@ svd_op = declare(
 )  # fmt: skip
 
 
+svdvals_op = declare(
+    "linalg_svdvals", full_precision("linalg_svd_cpu", lambda xp, self: singular_values(xp, self, None)),
+    captures=captures.SOLVER, autocast="cpu:float32", complex=True, public="linalg_svd", node="LinalgSvdBackward0",
+    self=lambda F, g, self: F.svd_gradient(None, g, None, *F.linalg_svd(self, False)),
+    samples=lambda t: [] if t.dtype.is_complex else [(t(3, 2),), (t(2, 2, 3),)],
+    batch="leading",
+)  # fmt: skip
+
+
 def _check_svd(A, driver) -> None:
     check_matrix("linalg.svd", A, half=True)
     if driver is not None and not A.is_cuda:
@@ -456,7 +514,7 @@ def svdvals(A, *, driver=None, out=None):
         tensor([4., 3.])
     """
     _check_svd(A, driver)
-    return write_same(out, svd_op.call(A, False)[1])
+    return write_same(out, svdvals_op.call(A) if _for_values(A) else svd_op.call(A, False)[1])
 
 
 @function("svd", method=True)

@@ -9,7 +9,7 @@ from ...op.expose import PUBLIC, c_type, function
 from ...tape.sparse import is_sparse
 from .cholesky import cholesky
 from .decompose import eigh, qr, svd
-from .solve import solve_triangular
+from .triangular import solve_triangular
 
 # -- low rank ----------------------------------------------------------------------------------------------------
 

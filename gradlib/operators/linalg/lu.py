@@ -21,6 +21,7 @@ from .base import (
     check_matrix,
     check_square,
     check_types,
+    column_major,
     eye_like,
     failures,
     flat_batch,
@@ -28,7 +29,7 @@ from .base import (
     linalg,
     plain,
 )
-from .solve import solve_triangular, solve_triangular_op
+from .triangular import solve_triangular, solve_triangular_op
 
 _BLOCK = 32
 
@@ -54,7 +55,7 @@ def _lu_factor(xp, self, *, pivot):
                 xp, square, right, upper=False, unitriangular=True
             )
             A[:, stop:, stop:] -= xp.matmul(A[:, stop:, start:stop], right)
-    return A.reshape(self.shape), pivots.reshape(*self.shape[:-2], k)
+    return column_major(xp, A.reshape(self.shape)), pivots.reshape(*self.shape[:-2], k)
 
 
 def _eliminate(xp, A, pivots, start: int, stop: int, pivot: bool) -> None:
@@ -175,7 +176,7 @@ lu_factor_op = declare(
 
 
 def _check_lu(name: str, A) -> None:
-    if A.ndim < 2:
+    if A._array.ndim < 2:
         raise RuntimeError(
             f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead"
         )
@@ -203,7 +204,8 @@ def lu_factor(A, *, pivot=True, out=None):
         tensor([2, 2], dtype=torch.int32)
     """
     LU, pivots, info = _factored(A, pivot)
-    _check_info("torch.linalg.lu_factor", info)
+    if info is not None:
+        _check_info("torch.linalg.lu_factor", info)
     return write_same(out, return_types.linalg_lu_factor(LU, pivots))
 
 
@@ -228,19 +230,21 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
         tensor(1, dtype=torch.int32)
     """
     LU, pivots, info = _factored(A, pivot)
-    if check_errors:
+    if info is None:
+        info = Tensor._make(np.zeros(A._array.shape[:-2], np.int32))
+    elif check_errors:
         _check_info("torch.linalg.lu_factor_ex", info)
     return write_same(out, return_types.linalg_lu_factor_ex(LU, pivots, info))
 
 
 def _factored(A, pivot):
-    """(LU, pivots, info) after the checks."""
+    """(LU, pivots, info) after the checks; info is None where it would be all zeros, if that is cheap to see."""
     _check_lu("torch.lu_factor", A)
     LU, pivots = lu_factor_op.call(A, bool(pivot))
     if plain(LU):
-        diagonal = np.diagonal(LU._array, 0, -2, -1)
-        if np.logical_and.reduce(diagonal, None):
-            return LU, pivots, Tensor._make(np.zeros(diagonal.shape[:-1], np.int32))
+        diagonal = LU._array.diagonal(0, -2, -1)
+        if np.count_nonzero(diagonal) == diagonal.size:
+            return LU, pivots, None
     zero = LU.detach().diagonal(0, -2, -1) == 0
     first = zero.int().argmax(-1) + 1 if zero.shape[-1] else zero.sum(-1)
     return LU, pivots, (first * zero.any(-1)).int()

@@ -1,4 +1,4 @@
-"""Square matrices: determinants, inverses, linear systems, triangular systems."""
+"""Square matrices: determinants, inverses, linear systems."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.lazy import raw_values
 from ...tape.tensor import Tensor
-from ..kinds import widened
 from .base import (
     LinAlgError,
-    added,
-    broadcast_batch,
     check_batches,
-    check_kernel,
     check_matrix,
     check_square,
-    check_system,
     check_types,
-    fill_diagonal,
+    column_major,
     flat_batch,
     full_precision,
     linalg,
@@ -84,9 +79,17 @@ cofactor_op = declare(
     captures=captures.SOLVER, complex=True, self=_cofactor_self, node="LinalgDetBackward0",
     samples=lambda t: [(t(3, 3),), (t(2, 2, 2),)],
 )  # fmt: skip
+
+
+def _det(xp, self):
+    return xp.asarray(xp.linalg.det(self), self.dtype), None, None
+
+
+# What forward has factored is kept for the kernels of the gradients, where there are some; the formulas go without.
+FACTORS = {"LU": lambda F, self: self, "pivots": lambda F, self: self}
 det_op = declare(
-    "linalg_det", full_precision("lu_cpu", lambda xp, self: xp.asarray(xp.linalg.det(self), self.dtype)),
-    captures=captures.SOLVER, complex=True, node="LinalgDetBackward0",
+    "linalg_det", full_precision("lu_cpu", _det),
+    captures=captures.SOLVER, complex=True, node="LinalgDetBackward0", hidden=FACTORS, saves="result",
     self=lambda F, g, self: F.unsqueeze(F.unsqueeze(g, g.ndim), g.ndim + 1) * F.cofactor(self).conjugate(),
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),), (t(1, 1),), (t(0, 3, 3),)],
     batch="leading",
@@ -95,7 +98,7 @@ det_op = declare(
 
 def _slogdet(xp, self):
     sign, log = xp.linalg.slogdet(self)
-    return xp.asarray(sign, self.dtype), xp.asarray(log, self.real.dtype)
+    return xp.asarray(sign, self.dtype), xp.asarray(log, self.real.dtype), None, None
 
 
 def _slogdet_self(F, gs, self, result0):
@@ -121,7 +124,7 @@ def inverse_or_nan(F, A):
 
 slogdet_op = declare(
     "linalg_slogdet", full_precision("lu_cpu", _slogdet),
-    captures=captures.SOLVER, n_out=2, complex=True, self=_slogdet_self,
+    captures=captures.SOLVER, n_out=2, complex=True, hidden=FACTORS, self=_slogdet_self,
     samples=lambda t: [(t(3, 3),), (t(2, 3, 3),)],
     batch="leading",
 )  # fmt: skip
@@ -219,14 +222,9 @@ def _zero_pivot(xp, A) -> int:
     return A.shape[0]
 
 
-def _column_major(xp, matrices):
-    """The same matrices with their columns in one piece, as LAPACK leaves them."""
-    return xp.swapaxes(xp.ascontiguousarray(xp.swapaxes(matrices, -1, -2)), -1, -2)
-
-
 def _inv(xp, self):
     try:
-        return _column_major(xp, xp.checked_linalg.inv(self))
+        return column_major(xp, xp.checked_linalg.inv(self))
     except SingularError:
         flat = flat_batch(self)
         for i, one in enumerate(flat):
@@ -344,7 +342,7 @@ def _pivot_or_zero(xp, one) -> int:
 
 def _solve(xp, A, B):
     try:
-        return _column_major(xp, xp.checked_linalg.solve(A, B))
+        return column_major(xp, xp.checked_linalg.solve(A, B)), None, None
     except SingularError:
         where = ""
         if A.ndim > 2:
@@ -369,7 +367,7 @@ def _solve_jvp(F, A, B, A_t, B_t, result):
 solve_op = declare(
     "linalg_solve", full_precision("lu_cpu", _solve),
     captures=captures.SOLVER, autocast="cpu:float32", promote="none", complex=True, jvp=_solve_jvp,
-    node="LinalgSolveExBackward0",
+    node="LinalgSolveExBackward0", hidden={"LU": lambda F, A: A, "pivots": lambda F, A: A}, saves="result",
     A=lambda F, g, A, result, A_shape: F.times_h(-F.linalg_solve(F.mH(A), g), result, A_shape),
     B=lambda F, g, A, B_shape: F.sum_to_size(F.linalg_solve(F.mH(A), g), B_shape),
     samples=lambda t: [(t(3, 3), t(3, 2)), (t(2, 3, 3), t(3, 2)), (t(3, 3), t(2, 3, 2)), (t(0, 0), t(0, 2))],
@@ -378,7 +376,8 @@ solve_op = declare(
 
 def is_vector(A: Tensor, B: Tensor) -> bool:
     """Whether B is one vector, or one for each matrix of A, and not matrices."""
-    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    a, b = A._array.shape, B._array.shape
+    return len(b) == 1 or (len(a) - 1 == len(b) and b == a[:-1])
 
 
 @linalg("solve")
@@ -404,11 +403,11 @@ def solve(A, B, *, left=True, out=None):
     """
     check_square("linalg.solve", A, half=True)
     check_types("linalg.solve", A, B)
-    if not B.ndim:
+    if not B._array.ndim:
         check_matrix("linalg.solve", B, "B", half=True)
     vector = is_vector(A, B)
     rows = B.unsqueeze(-1) if vector else B
-    n, m = A.shape[-1], rows.shape[-2 if left else -1]
+    n, m = A._array.shape[-1], rows._array.shape[-2 if left else -1]
     if n != m:
         raise RuntimeError(
             f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
@@ -456,185 +455,3 @@ def solve_ex(A, B, *, left=True, check_errors=False, out=None):
     with renamed("linalg.solve", "linalg.solve_ex"):
         found = with_info(run, _pivot_or_zero, check_errors, A, B)
     return write_same(out, return_types.linalg_solve_ex(*found))
-
-
-# -- triangular systems ------------------------------------------------------------------------------------------
-
-_BLOCK = 48
-
-
-def _substitute(xp, A, B, lower: bool):
-    """Block substitution: small systems on the diagonal, matrix products for the rest."""
-    n = A.shape[-1]
-    if n <= _BLOCK:
-        return xp.linalg.solve(A, B)
-    h = n // 2
-    one, two = (slice(0, h), slice(h, n)) if lower else (slice(h, n), slice(0, h))
-    first = _substitute(xp, A[..., one, one], B[..., one, :], lower)
-    rest = B[..., two, :] - xp.matmul(A[..., two, one], first)
-    second = _substitute(xp, A[..., two, two], rest, lower)
-    return xp.concatenate([first, second] if lower else [second, first], -2)
-
-
-def _solve_triangular(xp, self, B, *, upper, unitriangular):
-    A = (xp.triu if upper else xp.tril)(self)
-    if unitriangular:
-        A = fill_diagonal.forward(xp, A, value=1)
-    batch = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    B = xp.broadcast_to(B, batch + B.shape[-2:])
-    if not B.size:
-        return B.copy()
-    try:
-        return _substitute(xp, A, B, not upper)
-    except SingularError:
-        # a zero on the diagonal: division by it gives inf or nan, as in back substitution
-        return _divide_rows(xp, A, B, upper)
-
-
-def _divide_rows(xp, A, B, upper: bool):
-    n = A.shape[-1]
-    X = xp.zeros(xp.broadcast_shapes(A.shape[:-2], B.shape[:-2]) + B.shape[-2:], B.dtype)
-    for i in reversed(range(n)) if upper else range(n):
-        known = slice(i + 1, n) if upper else slice(0, i)
-        X[..., i, :] = (
-            B[..., i, :] - xp.matmul(A[..., i : i + 1, known], X[..., known, :])[..., 0, :]
-        ) / A[..., i, i, None]
-    return X
-
-
-def _triangular_self(F, g, self, result, self_shape, upper, unitriangular):
-    gB = F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular)
-    return triangular_gradient(F, gB, result, self_shape, upper, unitriangular)
-
-
-def triangular_gradient(F, gB, result, self_shape, upper, unitriangular):
-    """The gradient of a triangular matrix, from that of the right hand sides."""
-    full = F.times_h(-gB, result, self_shape)
-    return F.triangle(full, not upper, (1 if upper else -1) if unitriangular else 0)
-
-
-solve_triangular_op = declare(
-    "linalg_solve_triangular", full_precision("triangular_solve_cpu", _solve_triangular),
-    captures=captures.SOLVER, autocast="cpu:float32", promote="none", complex=True,
-    self=_triangular_self,
-    B=lambda F, g, self, B_shape, upper, unitriangular: F.sum_to_size(
-        F.linalg_solve_triangular(F.mH(self), g, not upper, unitriangular), B_shape
-    ),
-    samples=lambda t: [(t(3, 3), t(3, 2), True, True), (t(2, 3, 3), t(3, 2), False, True), (t(0, 0), t(0, 2),
-    True, False)],
-)  # fmt: skip
-
-
-@linalg("solve_triangular")
-def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
-    """X with ``A @ X = B`` for triangular A; a zero on the diagonal gives inf or nan.
-
-    Args:
-        A: matrices (..., n, n), of which one triangle is read.
-        B: right hand sides (..., n, k).
-        upper: which triangle.
-        left: whether A stands on the left; else ``X @ A = B`` is solved for B (..., k, n).
-        unitriangular: whether the diagonal counts as ones.
-        out: written to instead of a new tensor.
-
-    Returns:
-        Solutions of the shape of B.
-
-    Raises:
-        RuntimeError: the shapes do not fit.
-
-    Example:
-        >>> A, B = gradlib.tensor([[2.0, 0.0], [2.0, 1.0]]), gradlib.tensor([[2.0], [3.0]])
-        >>> gradlib.linalg.solve_triangular(A, B, upper=False)
-        tensor([[1.],
-                [1.]])
-    """
-    if A.ndim > 1:
-        check_kernel("triangular_solve_cpu", A)
-    check_square("linalg.solve_triangular", A)
-    check_matrix("linalg.solve_triangular", B, "B")
-    check_types("linalg.solve_triangular", A, B)
-    n, m = A.shape[-1], B.shape[-2 if left else -1]
-    if n != m:
-        raise RuntimeError(
-            f"linalg.solve_triangular: Incompatible shapes of A and B for the equation "
-            f"{'AX = B' if left else 'XA = B'} "
-            f"({n}x{n} and {B.shape[-2]}x{B.shape[-1]})"
-        )
-    check_batches(B, A)
-    if left:
-        return write_same(out, solve_triangular_op.call(A, B, upper, unitriangular))
-    return write_same(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
-
-
-def _triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
-    matrix = xp.swapaxes(A, -1, -2) if transpose else A
-    X = _solve_triangular(xp, matrix, self, upper=upper != transpose, unitriangular=unitriangular)
-    return X, A.copy()
-
-
-def _triangular_solve_vjp(F, gs, A, result0, upper, transpose, unitriangular):
-    g, gA = gs
-    if g is None:
-        return None, gA
-    matrix, above = (F.mT(A), not upper) if transpose else (A, upper)
-    gb = F.linalg_solve_triangular(F.mH(matrix), g, not above, unitriangular)
-    full = F.triangle(
-        -F.matmul(gb, F.mH(result0)), not above, (1 if above else -1) if unitriangular else 0
-    )
-    return gb, added(gA, F.mT(full) if transpose else full)
-
-
-def _triangular_solve_jvp(F, A, self_t, A_t, result0, upper, transpose, unitriangular):
-    """The tangent of A counts as a whole, as if it were triangular too."""
-    right = self_t
-    if A_t is not None:
-        right = added(right, -F.matmul(F.mT(A_t) if transpose else A_t, result0))
-    matrix = F.mT(A) if transpose else A
-    return F.linalg_solve_triangular(matrix, right, upper != transpose, unitriangular), A_t
-
-
-# a difference quotient of larger samples would see that one triangle of A is not read
-triangular_solve_op = declare(
-    "triangular_solve", full_precision("triangular_solve_cpu", _triangular_solve),
-    captures=captures.SOLVER, autocast="cpu:float32", n_out=2, promote="none",
-    complex=True, vjp=_triangular_solve_vjp, jvp=_triangular_solve_jvp,
-    samples=lambda t: [(t(1, 2), t(1, 1, low=1.0), True, False, False), (t(2, 1, 2), t(2, 1, 1, low=1.0), False, True,
-    False)],
-)  # fmt: skip
-
-
-@function("triangular_solve", method=True)
-def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
-    """X with ``A @ X = b`` for triangular A: the older form of ``linalg.solve_triangular``.
-
-    Args:
-        b: right hand sides (..., n, k).
-        A: matrices (..., n, n), of which one triangle is read.
-        upper: which one.
-        transpose: whether ``A^T @ X = b`` is solved.
-        unitriangular: whether the diagonal counts as ones.
-        out: a tuple of tensors, written to instead of new ones.
-
-    Returns:
-        A named tuple (solution, cloned_coefficient), the second one a copy of A.
-
-    Raises:
-        RuntimeError: the shapes do not fit.
-
-    Example:
-        >>> gradlib.triangular_solve(gradlib.tensor([[4.0]]), gradlib.tensor([[2.0]])).solution
-        tensor([[2.]])
-    """
-    for name, t in (("b", b), ("A", A)):
-        if t.ndim < 2:
-            raise RuntimeError(
-                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {t.ndim} "
-                "dimensions instead"
-            )
-    b, A = widened(b, A)
-    check_system(A, b, "triangular_solve")
-    check_kernel("triangular_solve_cpu", A)
-    b, A = broadcast_batch(b, A)
-    found = triangular_solve_op.call(b, A, bool(upper), bool(transpose), bool(unitriangular))
-    return write_same(out, return_types.triangular_solve(*found))
