@@ -23,38 +23,57 @@ def images_at_a_time(n: int, rows: int, columns: int) -> int:
 
 
 class Patches:
-    """Matrices of patches of blocks of images of `x`."""
+    """Matrices of patches of blocks of images of `x`.
+
+    In two steps, so that what is copied in one go is long: for each tap of the last dimension the whole images,
+    shifted and between zeros; of those, for each tap of the others, a run over several rows.
+    """
 
     def __init__(self, xp, x, kernel, out, stride, padding, dilation, block: int):
-        self.xp, self.x, self.kernel, self.out, self.padding = xp, x, kernel, out, padding
-        self.steps = (stride, dilation)
+        self.x, self.lead = x, len(kernel) - 1
         c, space = x.shape[1], x.shape[2:]
-        self.padded = None
-        if any(padding):
-            self.padded = xp.zeros((block, c, *around(space, padding)), x.dtype)
-            self.inside = self.padded[inside(space, padding)]
+        reach = [
+            max(p + m, (o - 1) * s + (k - 1) * d + 1)
+            for p, m, o, s, k, d in zip(padding, space, out, stride, kernel, dilation, strict=True)
+        ][:-1]
+        self.shifted = xp.zeros((c, kernel[-1], block, *reach, out[-1]), x.dtype)
+        inner = tuple([slice(p, p + m) for p, m in zip(padding, space[:-1])])
+        self.moves = []  # (what of the shifted images, which columns of x they hold)
+        for t in range(kernel[-1]):
+            start, step = t * dilation[-1] - padding[-1], stride[-1]
+            first = max(0, -(start // step))
+            last = min(out[-1], -((start - space[-1]) // step))
+            if first < last:
+                columns = slice(first * step + start, (last - 1) * step + start + 1, step)
+                target = (slice(None), slice(None), *inner, slice(first, last))
+                self.moves.append((self.shifted[:, t][target], columns))
         self.rows, self.columns = c * math.prod(kernel), math.prod(out)
+        if not self.lead:
+            return
         self.buffer = xp.empty(self.rows * self.columns * block, x.dtype)
+        moves = self.shifted.strides
+        *others, row = moves[3:]
+        shape, strides = [*out], [*[m * s for m, s in zip(others, stride)], row]
+        if stride[-2] == 1:  # rows follow one another
+            shape[-2:], strides[-2:] = [out[-2] * out[-1]], [row]
+        taps = [m * d for m, d in zip(others, dilation)]
+        shape, strides = (
+            (c, *kernel, block, *shape),
+            (moves[0], *taps, moves[1], moves[2], *strides),
+        )
+        self.runs = xp.as_strided(self.shifted, shape, strides)
 
     def of(self, i: int, j: int):
         """The matrix for images i to j: (C * prod(K), (j - i) * prod(out))."""
-        n, c = j - i, self.x.shape[1]
-        if self.padded is None:
-            source = self.x[i:j]
-        else:
-            self.inside[:n] = self.x[i:j]
-            source = self.padded[:n]
-        (stride, dilation), moves = self.steps, source.strides
-        view = self.xp.as_strided(
-            source,
-            (c, *self.kernel, n, *self.out),
-            (
-                moves[1], *[m * d for m, d in zip(moves[2:], dilation, strict=True)],
-                moves[0], *[m * s for m, s in zip(moves[2:], stride, strict=True)],
-            ),
-        )  # fmt: skip
+        n = j - i
+        source = self.x[i:j].swapaxes(0, 1)
+        for target, columns in self.moves:
+            target[:, :n] = source[..., columns]
+        if not self.lead:
+            return self.shifted[:, :, :n].reshape(self.rows, -1)
+        runs = self.runs[(slice(None),) * (self.lead + 2) + (slice(0, n),)]
         columns = self.buffer[: self.rows * self.columns * n]
-        columns.reshape(view.shape)[...] = view
+        columns.reshape(runs.shape)[...] = runs
         return columns.reshape(self.rows, self.columns * n)
 
 
