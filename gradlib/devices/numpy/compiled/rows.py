@@ -11,11 +11,12 @@ from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_sha
 from ....operators.nn.layer_norm import layer_norm_by
 from .. import before, parallel
 from ..blocks import row_blocks
-from ..sums import MAX, ones
+from ..sums import ones
 from . import FEW, jit
-from .elementwise import exp
+from .elementwise import exp_low as exp
 
-f4 = np.float32
+f4, i4 = np.float32, np.int32
+_SIGN, _LOWEST = i4(0x7FFFFFFF), i4(-0x80000000)
 LONG = 1 << 13  # elements of a row from which its sum needs more care; NumPy's kernels take it
 
 
@@ -144,37 +145,56 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
 # -- softmax -----------------------------------------------------------------------------------------------------------
 
 
+@jit()
+def _maximum(x):
+    """The maximum of a row, as that of integers in the order of its numbers, which is found many at a time.
+
+    nan may be the largest of all or the least: what it is subtracted from, or what is subtracted from it, stays nan.
+    """
+    found = _LOWEST
+    for j in range(x.size):
+        bits = f4(x[j]).view(i4)
+        bits = i4(bits ^ i4((bits >> i4(31)) & _SIGN))
+        found = bits if bits > found else found
+    return i4(found ^ i4((found >> i4(31)) & _SIGN)).view(f4)
+
+
 @jit("reassoc")
-def _softmax(x, top, out):
+def _softmax(x, out):
     rows, n = x.shape
     for i in range(rows):
-        m, total = top[i], f4(0)
+        m, total = _maximum(x[i]), f4(0)
         for j in range(n):
             e = exp(x[i, j] - m)
             out[i, j] = e
             total += e
+        scale = f4(1) / total
         for j in range(n):
-            out[i, j] /= total
+            out[i, j] *= scale
 
 
 @jit("reassoc")
-def _log_sums_of(x, top, logs):
-    """The logarithms of the sums of exponentials over the maximum of each row."""
-    rows, n = x.shape
-    for i in range(rows):
-        m, total = top[i], f4(0)
-        for j in range(n):
-            total += exp(x[i, j] - m)
-        logs[i] = f4(math.log(total))
+def _log_sum(x, m):
+    """The logarithm of the sum of exponentials over `m`."""
+    total = f4(0)
+    for j in range(x.size):
+        total += exp(x[j] - m)
+    return f4(math.log(total))
 
 
 @jit()
-def _log_softmax(x, top, out):
+def _log_sums_of(x, top, logs):
+    for i in range(len(x)):
+        top[i] = _maximum(x[i])
+        logs[i] = _log_sum(x[i], top[i])
+
+
+@jit()
+def _log_softmax(x, out):
     rows, n = x.shape
-    logs = np.empty(rows, f4)
-    _log_sums_of(x, top, logs)
     for i in range(rows):
-        m, total = top[i], logs[i]
+        m = _maximum(x[i])
+        total = _log_sum(x[i], m)
         for j in range(n):  # in this order, since the difference of large scores is exact
             out[i, j] = (x[i, j] - m) - total
 
@@ -201,12 +221,11 @@ def _log_softmax_grad(g, y, out):
             out[i, j] = g[i, j] - exp(y[i, j]) * total
 
 
-def _each(kernel, rows, out, *others):
-    """The kernel on blocks of rows; with the maximum of each row for one that takes it in the place of `others`."""
+def _each(kernel, rows, *others):
+    """The kernel on blocks of rows of arrays."""
 
     def block(i: int, j: int) -> None:
-        x = rows[i:j]
-        kernel(x, *([o[i:j] for o in others] or [MAX(x, 1)]), out[i:j])
+        kernel(rows[i:j], *[o[i:j] for o in others])
 
     parallel.each(row_blocks(*rows.shape), rows.size, block)
 
@@ -229,7 +248,7 @@ def _backward(name: str, kernel) -> None:
             return NotImplemented
         out = np.empty(grad.shape, F4)
         n = grad.shape[-1]
-        _each(kernel, grad.reshape(-1, n), out.reshape(-1, n), output.reshape(-1, n))
+        _each(kernel, grad.reshape(-1, n), output.reshape(-1, n), out.reshape(-1, n))
         return out
 
     before(name)(overlay)
@@ -259,7 +278,6 @@ def _log_sums(xp, rows):
     top, logs = np.empty(n, F4), np.empty(n, F4)
 
     def block(i: int, j: int) -> None:
-        MAX(rows[i:j], 1, None, top[i:j])
         _log_sums_of(rows[i:j], top[i:j], logs[i:j])
 
     parallel.each(row_blocks(n, width), rows.size, block)
