@@ -20,7 +20,7 @@ from gradlib.op.overlays import off
 pytestmark = pytest.mark.host
 inf, nan = math.inf, math.nan
 overlays.names()  # imports all modules in their order
-elementwise, rows, _ = (
+elementwise, rows, *_ = (
     importlib.import_module(f"{compiled.__name__}.{name}") for name in compiled.MODULES
 )
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-MODULES = "elementwise", "rows", "depthwise"
+MODULES = "elementwise", "rows", "norms", "depthwise"
 FEW = (
     1 << 11
 )  # elements up to which NumPy computes: a call of a compiled function costs about a microsecond
