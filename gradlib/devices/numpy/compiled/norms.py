@@ -282,40 +282,31 @@ def _scale_shift(x, scale, shift, out):
 
 
 @jit()
-def _channel_sums(g, x, mean, total, along, low, high):
-    """Of the channels from `low` to `high`: the sums of g and of g * (x - mean)."""
+def _batch_norm_grad(g, x, mean, rstd, weight, dx, dw, db, low, high):
+    """Of the channels from `low` to `high`; that of x if there is room for it."""
+    n, _, length = x.shape
     for h in range(low, high):
-        a, b = f8(0), f8(0)
-        for i in range(len(x)):
+        total, along, r = f8(0), f8(0), f8(rstd[h])
+        for i in range(n):
             p, q = _sums(g[i, h], x[i, h], mean[h])
-            a += p
-            b += q
-        total[h], along[h] = a, b
-
-
-@jit()
-def _channel_gradient(g, x, a, b, c, out):
-    n, channels, length = x.shape
-    for i in range(n):
-        for h in range(channels):
-            above, row, target, u, v, s = g[i, h], x[i, h], out[i, h], a[h], b[h], c[h]
-            for j in range(length):
-                target[j] = above[j] * u + row[j] * v + s
+            total += p
+            along += q
+        dw[h], db[h] = along * r, total
+        if dx.size:
+            scale = r * weight[h]
+            slope = -along * r * r / (n * length) * scale
+            offset = -total * scale / (n * length) - slope * mean[h]
+            u, v, s = f4(scale), f4(slope), f4(offset)
+            for i in range(n):
+                above, row, target = g[i, h], x[i, h], dx[i, h]
+                for j in range(length):
+                    target[j] = above[j] * u + row[j] * v + s
 
 
 def _by_channels(x, kernel, *others) -> None:
     """The kernel on blocks of channels of all images."""
     blocks = row_blocks(x.shape[1], x.size // x.shape[1])
     parallel.each(blocks, x.size, lambda i, j: kernel(*others, i, j))
-
-
-def _by_images(x, kernel, *others) -> None:
-    """The kernel on blocks of images; `others` of one dimension belong to channels."""
-
-    def block(i: int, j: int) -> None:
-        kernel(*[a[i:j] if a.ndim == 3 else a for a in others])
-
-    parallel.each(row_blocks(len(x), x[0].size), x.size, block)
 
 
 def _moments(xp, x):
@@ -326,7 +317,10 @@ def _moments(xp, x):
 
 def _scaled(xp, x, scale, shift):
     out = np.empty(x.shape, F4)
-    _by_images(x, _scale_shift, x, scale, shift, out)
+    parallel.each(
+        row_blocks(len(x), x[0].size), x.size,
+        lambda i, j: _scale_shift(x[i:j], scale, shift, out[i:j]),
+    )  # fmt: skip
     return out
 
 
@@ -347,22 +341,15 @@ def batch_norm(
 def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
     if not training or g.ndim < 3 or not _plain(g, input, weight, result1, result2):
         return NotImplemented
-    n, channels = input.shape[:2]
-    above, x = g.reshape(n, channels, -1), input.reshape(n, channels, -1)
-    total, along = np.empty(channels), np.empty(channels)
-    _by_channels(x, _channel_sums, above, x, result1, total, along)
-    dx = dw = db = None
-    if needs[0]:
-        dx, m = np.empty(x.shape, F4), x.size // channels
-        rstd = result2.astype(F8)
-        scale = rstd * _or(weight, 1)
-        slope = along * rstd * rstd / -m * scale
-        offset = total * scale / -m - slope * result1
-        a, b, c = (v.astype(F4) for v in (scale, slope, offset))
-        _by_images(x, _channel_gradient, above, x, a, b, c, dx)
-        dx = dx.reshape(input.shape)
-    if needs[1]:
-        dw = (along * result2).astype(F4)
-    if needs[2]:
-        db = total.astype(F4)
-    return dx, dw, db, None, None
+    n, c = input.shape[:2]
+    above, x = g.reshape(n, c, -1), input.reshape(n, c, -1)
+    dx, (dw, db) = np.empty(x.shape if needs[0] else (0, 0, 0), F4), np.empty((2, c), F4)
+    w = _or(weight, ones(c, F4))
+    _by_channels(x, _batch_norm_grad, above, x, result1, result2, w, dx, dw, db)
+    return (
+        dx.reshape(input.shape) if needs[0] else None,
+        dw if needs[1] else None,
+        db if needs[2] else None,
+        None,
+        None,
+    )

@@ -10,7 +10,7 @@ from ....operators.kinds import F4, F8
 from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_shares
 from ....operators.nn.layer_norm import layer_norm_by
 from .. import before, parallel
-from ..blocks import row_blocks
+from ..blocks import PIECE, row_blocks
 from ..sums import ones
 from . import FEW, jit
 from .elementwise import exp_low as exp
@@ -89,6 +89,9 @@ def _layer_norm_rows(xp, x, weight, bias, eps: float):
     def block(i: int, j: int) -> None:
         _layer_norm(x[i:j], w, b, f4(eps), out[i:j], mean[i:j], rstd[i:j])
 
+    if x.size <= PIECE:
+        _layer_norm(x, w, b, f4(eps), out, mean, rstd)
+        return out, mean, rstd
     parallel.each(row_blocks(rows, n), x.size, block)
     return out, mean, rstd
 
@@ -119,22 +122,24 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
     w = ones(n, F4) if weight is None else weight.reshape(-1)
     dx = np.empty(x.shape, F4) if needs[0] else None
 
-    def block(i: int, j: int) -> tuple:
+    def block(i: int, j: int):
         given = above[i:j], x[i:j], mean[i:j], rstd[i:j]
         if dx is not None:
             _layer_norm_grad(*given, w, dx[i:j])
-        dw, db = np.zeros((2, n), F4)
+        sums = np.zeros((2, n), F4)
         if needs[1] or needs[2]:
-            _layer_norm_grad_of_weights(*given, dw, db)
-        return dw, db
+            _layer_norm_grad_of_weights(*given, *sums)
+        return sums
 
-    blocks = row_blocks(len(x), n)
-    kind = F4 if len(blocks) == 1 else F8  # of sums of many blocks
-    totals = np.zeros((2, n), kind)
-    for sums in parallel.in_order(blocks, x.size, block):
-        for total, part in zip(totals, sums, strict=True):
-            total += part
-    dw, db = totals.astype(F4, copy=False).reshape(2, *normalized_shape)
+    if x.size <= PIECE:
+        dw, db = block(0, len(x))
+    else:
+        totals = np.zeros((2, n), F8)  # of sums of many blocks
+        for sums in parallel.in_order(row_blocks(len(x), n), x.size, block):
+            totals += sums
+        dw, db = totals.astype(F4)
+    if len(normalized_shape) > 1:
+        dw, db = dw.reshape(normalized_shape), db.reshape(normalized_shape)
     return (
         None if dx is None else dx.reshape(input.shape),
         dw if needs[1] else None,
@@ -223,6 +228,9 @@ def _log_softmax_grad(g, y, out):
 
 def _each(kernel, rows, *others):
     """The kernel on blocks of rows of arrays."""
+    if rows.size <= PIECE:
+        kernel(rows, *others)
+        return
 
     def block(i: int, j: int) -> None:
         kernel(rows[i:j], *[o[i:j] for o in others])
