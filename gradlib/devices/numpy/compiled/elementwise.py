@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from ....operators.elementwise.gelu import _GELU_F4, NORMAL
-from ....operators.kinds import F4
+from ....operators.kinds import F4, is_half
 from .. import before, parallel
-from ..blocks import flat_alike, spans
+from ..blocks import PIECE, flat_alike, spans
 from . import FEW, jit
 
 f4, i4 = np.float32, np.int32
@@ -132,39 +132,42 @@ def _silu_grad(x, g, out):
 
 def _pieces(kernel, x, *others):
     """The result of an elementwise kernel, laid out as `x`."""
+    if x.size <= PIECE and all([a.flags.c_contiguous for a in (x, *others)]):
+        out = np.empty(x.shape, F4)
+        kernel(*[a.reshape(-1) for a in (x, *others, out)])
+        return out
     out, flat = flat_alike(x, *others)
     parallel.each(spans(out.size), out.size, lambda i, j: kernel(*[a[i:j] for a in flat]))
     return out
 
 
-def _plain(self, *grad) -> bool:
-    """Whether these are float32 arrays of one shape, and large enough."""
-    return (
-        self.dtype is F4
-        and self.size > FEW
-        and all([g.dtype is F4 and g.shape == self.shape for g in grad])
-    )
+def _elementwise(xp, kernel, x, *others):
+    """The kernel on large arrays of one shape, all of float32 or of one half type, which are computed in float32."""
+    half = is_half(x)
+    if x.size <= FEW or not (half or x.dtype is F4):
+        return NotImplemented
+    if not all([o.dtype is x.dtype and o.shape == x.shape for o in others]):
+        return NotImplemented
+    if half:
+        return xp.through_float32(lambda *some: _pieces(kernel, *some), x, *others)
+    return _pieces(kernel, x, *others)
 
 
 @before("gelu")
 def gelu(xp, self, *, approximate):
-    if approximate != "none" or not _plain(self):
-        return NotImplemented
-    return _pieces(_gelu, self)
+    return NotImplemented if approximate != "none" else _elementwise(xp, _gelu, self)
 
 
 @before("gelu_grad")
 def gelu_grad(xp, grad, self, *, approximate):
-    if approximate != "none" or not _plain(self, grad):
-        return NotImplemented
-    return _pieces(_gelu_grad, self, grad)
+    return NotImplemented if approximate != "none" else _elementwise(xp, _gelu_grad, self, grad)
 
 
 @before("silu")
 def silu(xp, self):
-    return _pieces(_silu, self) if _plain(self) else NotImplemented
+    return _elementwise(xp, _silu, self)
 
 
 @before("silu_grad")
 def silu_grad(xp, grad, self):
-    return _pieces(_silu_grad, self, grad) if _plain(self, grad) else NotImplemented
+    return _elementwise(xp, _silu_grad, self, grad)

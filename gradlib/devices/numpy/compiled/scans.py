@@ -165,5 +165,5 @@ def cumprod_vjp(F, g, self, dim):
 
     parallel.each(row_blocks(*x.shape), x.size, block)
     if not sure[0]:
-        return cumprod_gradient(F, g, self, dim)
-    return out.reshape(self.shape)
+        return (cumprod_gradient(F, g, self, dim),)
+    return (out.reshape(self.shape),)
