@@ -6,8 +6,8 @@ from ...op.overlays import on
 from . import compiled, mkl
 
 MODULES = (
-    "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "lapack", "moments", "norm", "pool",
-    "recurrent", "recurrent_layers", "softmax", "sorting", "sparse", "triangle",
+    "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "extrema", "lapack", "moments",
+    "norm", "pool", "recurrent", "recurrent_layers", "softmax", "sorting", "sparse", "triangle",
 )  # fmt: skip
 overlays = on("numpy")
 forward, vjp = overlays
