@@ -269,7 +269,6 @@ LARGE["cumprod"] = lambda t: [
     *((t(70, 60, low=0.9, high=1.1), dim) for dim in (0, 1)),
     (t(20, 60), 1),
 ]
-LARGE["sigmoid"] = lambda t: [(t(200, 400, low=-30.0, high=30.0),)]
 LARGE["amax"] = LARGE["amin"] = lambda t: [
     *(
         (t(*s), dim, keepdim)

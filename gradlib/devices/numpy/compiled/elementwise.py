@@ -1,4 +1,4 @@
-"""exp for other kernels, gelu and silu with their gradients, and sigmoid."""
+"""exp for other kernels, and gelu and silu with their gradients."""
 
 from __future__ import annotations
 
@@ -118,12 +118,6 @@ def _gelu_grad(x, g, out):
 
 
 @jit()
-def _sigmoid(x, out):
-    for i in range(x.size):
-        out[i] = _ONE / (_ONE + exp(-x[i]))
-
-
-@jit()
 def _silu(x, out):
     for i in range(x.size):
         out[i] = x[i] / (_ONE + exp(-x[i]))
@@ -167,11 +161,6 @@ def gelu(xp, self, *, approximate):
 @before("gelu_grad")
 def gelu_grad(xp, grad, self, *, approximate):
     return NotImplemented if approximate != "none" else _elementwise(xp, _gelu_grad, self, grad)
-
-
-@before("sigmoid")
-def sigmoid(xp, self):
-    return _elementwise(xp, _sigmoid, self)
 
 
 @before("silu")

@@ -14,7 +14,7 @@ from ..blocks import row_blocks
 from . import FEW, jit
 
 f4, f8 = np.float32, np.float64
-ROWS = 4  # fewer rows are left to NumPy
+ROWS = 8  # fewer rows are left to NumPy
 
 
 @jit()
