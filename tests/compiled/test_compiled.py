@@ -20,8 +20,8 @@ from gradlib.op.overlays import off
 pytestmark = pytest.mark.host
 inf, nan = math.inf, math.nan
 overlays.names()  # imports all modules in their order
-elementwise, rows = (
-    importlib.import_module(f"{compiled.__name__}.{name}") for name in ("elementwise", "rows")
+elementwise, rows, *_ = (
+    importlib.import_module(f"{compiled.__name__}.{name}") for name in compiled.MODULES
 )
 
 
@@ -86,7 +86,29 @@ def test_gelu():
     assert gl.isclose(found, exact, equal_nan=True, atol=1e-7, rtol=0).all()
 
 
+def test_silu():
+    x = drawn(70_001, scale=5)
+    close(F.silu, x)
+    close(lambda t: F.silu(t.T), drawn(300, 257, seed=1))
+    special = gl.tensor([nan, inf, -inf, 0.0, -0.0, 100.0, -100.0] * 1000)
+    found = with_gradients(F.silu, special)
+    with off():
+        exact = with_gradients(F.silu, special)
+    for a, b in zip(found, exact, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-30)
+
+
 # -- rows --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(300, 256), (3, 9000), (2000, 7), (8, 16, 33)])
+def test_rms_norm(shape):
+    n = shape[-1]
+    x, w = drawn(*shape, scale=2) + 1, drawn(n, seed=1)
+    close(lambda x, w: F.rms_norm(x, (n,), w), x, w)
+    close(lambda x: F.rms_norm(x, (n,)), x)
+    close(lambda w: F.rms_norm(x.to(w.dtype), (n,), w), w)
+    close(lambda x, w: F.rms_norm(x, shape[-2:], w), x, drawn(*shape[-2:], seed=2))
 
 
 @pytest.mark.parametrize("shape", [(300, 256), (3, 5000), (2000, 7), (8, 16, 33)])
@@ -133,6 +155,99 @@ def test_cross_entropy(reduction):
     close(lambda x: F.cross_entropy(x, classes.clamp(min=0), reduction=reduction), x)
     with pytest.raises(IndexError, match="Target 50 is out of bounds"):
         F.cross_entropy(x, classes.clamp(min=0) + 43)
+
+
+# -- norms of channels -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(5, 12, 9, 11), (3, 6, 5000), (2, 12), (1, 6, 70, 90)])
+@pytest.mark.parametrize("groups", [1, 3, 6])
+def test_group_norm(shape, groups):
+    c = shape[1]
+    x, w, b = drawn(*shape, scale=2) + 1, drawn(c, seed=1), drawn(c, seed=2)
+    if math.prod(shape[1:]) // groups > 1:
+        close(lambda x, w, b: F.group_norm(x, groups, w, b), x, w, b, eps=3e-6)
+        close(lambda x: F.group_norm(x, groups), x, eps=3e-6)
+        close(lambda b: F.group_norm(x.to(b.dtype), groups, None, b), b, eps=3e-6)
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 9, 11), (3, 4, 5000), (8, 4, 8, 8), (40, 7, 3)])
+def test_batch_norm(shape):
+    c = shape[1]
+    x, w, b = drawn(*shape, scale=2) + 1, drawn(c, seed=1), drawn(c, seed=2)
+
+    def norm(x, w=None, b=None, training=True):
+        mean, var = gl.linspace(0, 1, c).to(x.dtype), gl.linspace(1, 2, c).to(x.dtype)
+        w, b = (None if t is None else t.to(x.dtype) for t in (w, b))
+        out = F.batch_norm(x, mean, var, w, b, training)
+        return out + mean.sum() + var.sum()  # what was moved
+
+    close(norm, x, w, b, eps=3e-6)
+    close(norm, x, eps=3e-6)
+    close(lambda w, b: norm(x.to(w.dtype), w, b), w, b, eps=3e-6)
+    close(lambda x, w, b: norm(x, w, b, False), x, w, b, eps=3e-6)
+    close(
+        lambda x: norm(x.contiguous(memory_format=gl.channels_last) if x.ndim == 4 else x),
+        x,
+        eps=3e-6,
+    )
+
+
+def test_norms_of_numbers_far_from_0():
+    x = drawn(4, 8, 30, 30) + 1000
+    close(lambda x: F.group_norm(x, 2), x, eps=1e-3)  # as exact as the mean in float32
+    close(lambda x: F.batch_norm(x, None, None, training=True), x, eps=1e-3)
+
+
+# -- running sums and products, sums by index --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(300, 256), (9, 5000), (1000, 40), (8, 3, 33), (11, 100)])
+@pytest.mark.parametrize("f", [gl.cumsum, gl.cumprod])
+def test_running_sums_and_products(f, shape):
+    x = drawn(*shape)
+    if f is gl.cumprod:  # products that stay in range
+        x = 1 + 0.05 * x
+    close(lambda x: f(x, -1), x, eps=5e-6)  # the given gradients are rounded
+    close(lambda x: f(x, 0), x[:8])  # left to NumPy
+    close(lambda x: f(x.mT, -1), x, eps=5e-6)
+    close(lambda x: f(x.flip(-1), -1), x, eps=5e-6)
+
+
+def test_running_sums_are_kept_in_double_precision():
+    x = gl.ones(8, 5000) * 0.1
+    x[:, 0] = 1e8
+    np.testing.assert_array_equal(
+        gl.cumsum(x, 1).numpy(), x.numpy().astype("f8").cumsum(1).astype("f4")
+    )
+
+
+@pytest.mark.parametrize("special", [0.0, inf, nan, 1e-30, 1e30])
+def test_gradient_of_running_products_that_cannot_be_divided(special):
+    x = 1 + 0.1 * drawn(10, 30)
+    x[3, 5:17] = special
+    x[4, 9] = 0
+    found = with_gradients(lambda x: gl.cumprod(x, 1), x)
+    with off():
+        exact = with_gradients(lambda x: gl.cumprod(x, 1), x)
+    for a, b in zip(found, exact, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_rows_added_by_index(rows):
+    places = gl.from_numpy(np.random.default_rng(1).integers(0, rows, 2000))
+    table, x = drawn(rows, 65), drawn(2000, 65, seed=1)
+    close(lambda t, x: t.index_add(0, places, x), table, x)
+    close(lambda t: F.embedding(places, t), table)
+    close(lambda t: t[places - rows], table)
+    close(lambda t, x: t.index_put((places,), x, accumulate=True), table, x)
+    many = gl.zeros(rows, 65).index_add(0, places * 0, gl.full((2000, 65), 0.1))
+    assert gl.isclose(
+        many[0], gl.tensor(2000 * np.float32(0.1).astype("f8")).float(), rtol=1e-7
+    ).all()
+    with pytest.raises((IndexError, RuntimeError)):
+        table.index_put((places + rows,), x, accumulate=True)
 
 
 # -- where they are ----------------------------------------------------------------------------------------------------
@@ -189,7 +304,11 @@ def test_results_do_not_depend_on_threads():
     def run() -> list:
         return [
             *with_gradients(F.gelu, x), *with_gradients(lambda a, w: F.layer_norm(a, (300,), w), x, w),
-            *with_gradients(lambda a: gl.softmax(a, 1), x),
+            *with_gradients(lambda a: gl.softmax(a, 1), x), *with_gradients(F.silu, x),
+            *with_gradients(lambda a, w: F.rms_norm(a, (300,), w), x, w),
+            *with_gradients(lambda a, w: F.group_norm(a, 4, w[:32]), images, w),
+            *with_gradients(lambda a, w: F.batch_norm(a, None, None, w[:32], training=True), images, w),
+            *with_gradients(lambda a: gl.cumsum(a, 1), x), *with_gradients(lambda a: gl.cumprod(1 + a / 99, 1), x),
             *with_gradients(lambda a, b: F.conv2d(a, b, groups=32), images, w[:288].reshape(32, 1, 3, 3)),
         ]  # fmt: skip
 
@@ -211,11 +330,23 @@ def test_other_dtypes_and_few_elements_are_left_to_numpy(monkeypatch):
     F.gelu(drawn(100, 100))
     assert len(ran) == 1
     F.gelu(drawn(100, 100).double())
-    F.gelu(drawn(100, 100).bfloat16())
     monkeypatch.setattr(elementwise, "FEW", 1 << 11)
     F.gelu(drawn(2, 10))
     gl.softmax(drawn(100, 100).double(), 1)
     assert len(ran) == 1
+
+
+@pytest.mark.parametrize("f", [F.silu, F.gelu])
+@pytest.mark.parametrize("dtype", [gl.float16, gl.bfloat16])
+def test_half_types_are_computed_in_float32_and_rounded_once(f, dtype):
+    x, g = drawn(300, 300).to(dtype), drawn(300, 300, seed=1).to(dtype)
+    found = []
+    for kind in (dtype, gl.float32):
+        given = x.to(kind).requires_grad_()
+        y = f(given)
+        found.append([y.detach(), *gl.autograd.grad(y, given, g.to(kind))])
+    for a, b in zip(*found, strict=True):
+        assert a.dtype is dtype and gl.equal(a, b.to(dtype))
 
 
 def test_a_second_overlay_must_take_the_same_parameters():
@@ -244,7 +375,9 @@ def run(before: str, switch: str) -> subprocess.CompletedProcess:
 
 def test_what_is_compiled_is_told():
     told = [line for line in gl.__config__.show().splitlines() if "numba" in line]
-    assert len(told) == 1 and "cross_entropy_op, gelu, gelu_grad, log_softmax" in told[0]
+    assert len(told) == 1 and told[0].endswith("sums of rows by index")
+    names = "cross_entropy_op", "cumprod", "gelu", "native_batch_norm", "silu_grad", "softmax"
+    assert all([f" {name}," in told[0] for name in names])
 
 
 def test_numba_is_imported_where_it_is_asked_for():

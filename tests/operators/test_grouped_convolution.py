@@ -1,4 +1,4 @@
-"""Convolutions by groups on the CPU beside their formula: each phase of a stride is a run of memory of its own."""
+"""Convolutions, by groups and without, on the CPU beside their formula: each phase of a stride is a run of memory."""
 
 from __future__ import annotations
 
@@ -24,6 +24,22 @@ CASES = {
     "high kernels and strides": (3, 2, 1, 1, (21, 9), (7, 5), (2, 2), (3, 2), (1, 2)),
     "one dimension, high kernels": (3, 4, 1, 1, (19,), (6,), (1,), (5,), (1,)),
     "one dimension": (4, 3, 2, 2, (10,), (4,), (3,), (2,), (2,)),
+    "one group": (3, 1, 9, 5, (7, 6), (3, 3), (1, 1), (1, 1), (1, 1)),
+    "one group, strides": (5, 1, 9, 4, (9, 20), (4, 3), (2, 2), (1, 0), (1, 1)),
+    "one group, strides and dilations": (3, 1, 8, 3, (14, 20), (3, 4), (2, 3), (2, 1), (3, 2)),
+    "one group, padding beyond the kernel": (3, 1, 9, 2, (4, 20), (2, 2), (1, 1), (3, 2), (1, 1)),
+    "one group, one dimension": (5, 1, 8, 3, (30,), (4,), (2,), (5,), (2,)),
+    "one group, three dimensions": (
+        2,
+        1,
+        8,
+        3,
+        (4, 5, 18),
+        (2, 3, 2),
+        (1, 2, 1),
+        (1, 1, 0),
+        (1, 1, 2),
+    ),
     "three dimensions": (2, 3, 1, 1, (4, 5, 3), (2, 3, 2), (2, 1, 2), (1, 1, 0), (1, 2, 1)),
 }
 

@@ -302,6 +302,20 @@ LARGE["gelu"] = lambda t: [(t(200, 400), a) for a in ("none", "tanh")]
 LARGE["gelu_grad"] = lambda t: [
     (t(200, 400), t(200, 400, low=-20.0, high=20.0), a) for a in ("none", "tanh")
 ]
+# where numba is asked for
+LARGE["silu"] = lambda t: [(t(200, 400),), (t(20000, low=-30.0, high=30.0),)]
+LARGE["silu_grad"] = lambda t: [(t(200, 400), t(200, 400, low=-20.0, high=20.0))]
+LARGE["cumprod"] = lambda t: [
+    *((t(70, 60, low=0.9, high=1.1), dim) for dim in (0, 1)),
+    (t(20, 60), 1),
+]
+LARGE["amax"] = LARGE["amin"] = lambda t: [
+    *(
+        (t(*s), dim, keepdim)
+        for s in ((300, 70), (3, 100, 90), (2, 9000))
+        for dim, keepdim in (((1,), False), ((-1 % len(s),), True))
+    ),
+]
 LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 

@@ -7,14 +7,16 @@ Shapes: x (N, C, *space), w (O, C / groups, *K), g and the result (N, O, *out). 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from itertools import product
 
 from ...operators.nn.conv import CONVOLUTIONS, convolutions_by
-from ...operators.nn.windows import around, inside, out_sizes
+from ...operators.nn.windows import inside, out_sizes
 from . import conv_groups, forward
 
 COLUMNS = 1 << 10  # columns of the matrix of patches to aim for
 CELLS = 1 << 19  # elements of it at most
+CHANNELS = 8  # rows of a product from which BLAS is about as quick as with more
 
 
 def images_at_a_time(n: int, rows: int, columns: int) -> int:
@@ -22,39 +24,69 @@ def images_at_a_time(n: int, rows: int, columns: int) -> int:
     return max(1, min(n, COLUMNS // max(columns, 1) // 2 * 2, CELLS // max(rows * columns, 1)))
 
 
+def _reach(space, kernel, out, stride, padding, dilation) -> list[int]:
+    """The size of images with `padding` zeros before them, up to the last place that a window reads."""
+    return [
+        max(p + m, (o - 1) * s + (k - 1) * d + 1)
+        for m, k, o, s, p, d in zip(space, kernel, out, stride, padding, dilation, strict=True)
+    ]
+
+
+@lru_cache(256)
+def _shifts(space, out, kernel, stride, padding, dilation) -> list[tuple]:
+    """For each tap of the last dimension that reads there: (tap, places of the shifted images, columns of x)."""
+    inner = tuple([slice(p, p + m) for p, m in zip(padding, space[:-1])])
+    found = []
+    for t in range(kernel[-1]):
+        start, step = t * dilation[-1] - padding[-1], stride[-1]
+        first = max(0, -(start // step))
+        last = min(out[-1], -((start - space[-1]) // step))
+        if first < last:
+            columns = slice(first * step + start, (last - 1) * step + start + 1, step)
+            found.append((t, (slice(None), slice(None), *inner, slice(first, last)), columns))
+    return found
+
+
 class Patches:
-    """Matrices of patches of blocks of images of `x`."""
+    """Matrices of patches of blocks of images of `x`.
+
+    In two steps, so that what is copied in one go is long: for each tap of the last dimension the whole images,
+    shifted and between zeros; of those, for each tap of the others, a run over several rows.
+    """
 
     def __init__(self, xp, x, kernel, out, stride, padding, dilation, block: int):
-        self.xp, self.x, self.kernel, self.out, self.padding = xp, x, kernel, out, padding
-        self.steps = (stride, dilation)
+        self.x, self.lead = x, len(kernel) - 1
         c, space = x.shape[1], x.shape[2:]
-        self.padded = None
-        if any(padding):
-            self.padded = xp.zeros((block, c, *around(space, padding)), x.dtype)
-            self.inside = self.padded[inside(space, padding)]
+        reach = _reach(space, kernel, out, stride, padding, dilation)[:-1]
+        shifted = self.shifted = xp.zeros((c, kernel[-1], block, *reach, out[-1]), x.dtype)
+        self.moves = [
+            (shifted[:, t][target], columns)
+            for t, target, columns in _shifts(space, out, kernel, stride, padding, dilation)
+        ]
         self.rows, self.columns = c * math.prod(kernel), math.prod(out)
+        if not self.lead:
+            return
         self.buffer = xp.empty(self.rows * self.columns * block, x.dtype)
+        channel, tap, image, *others, row = shifted.strides
+        shape, strides = [*out], [*[m * s for m, s in zip(others, stride)], row]
+        if stride[-2] == 1:  # rows follow one another
+            shape[-2:], strides[-2:] = [out[-2] * out[-1]], [row]
+        taps = [m * d for m, d in zip(others, dilation)]
+        self.runs = xp.as_strided(
+            shifted, (c, *kernel, block, *shape), (channel, *taps, tap, image, *strides)
+        )
 
     def of(self, i: int, j: int):
         """The matrix for images i to j: (C * prod(K), (j - i) * prod(out))."""
-        n, c = j - i, self.x.shape[1]
-        if self.padded is None:
-            source = self.x[i:j]
-        else:
-            self.inside[:n] = self.x[i:j]
-            source = self.padded[:n]
-        (stride, dilation), moves = self.steps, source.strides
-        view = self.xp.as_strided(
-            source,
-            (c, *self.kernel, n, *self.out),
-            (
-                moves[1], *[m * d for m, d in zip(moves[2:], dilation, strict=True)],
-                moves[0], *[m * s for m, s in zip(moves[2:], stride, strict=True)],
-            ),
-        )  # fmt: skip
+        n = j - i
+        source = self.x[i:j].swapaxes(0, 1)
+        for target, columns in self.moves:
+            target[:, :n] = source[..., columns]
+        if not self.lead:
+            return self.shifted[:, :, :n].reshape(self.rows, -1)
+        runs = self.runs[(slice(None),) * (self.lead + 2) + (slice(0, n),)]
         columns = self.buffer[: self.rows * self.columns * n]
-        columns.reshape(view.shape)[...] = view
+        columns.reshape(runs.shape)[...] = runs
         return columns.reshape(self.rows, self.columns * n)
 
 
@@ -68,7 +100,8 @@ class RowPatches:
         self.xp, self.x, self.kernel, self.out = xp, x, kernel, out
         self.steps = (stride, dilation)
         c, space = x.shape[1], x.shape[2:]
-        self.padded = xp.zeros((block, *around(space, padding), c), x.dtype)
+        size = _reach(space, kernel, out, stride, padding, dilation)
+        self.padded = xp.zeros((block, *size, c), x.dtype)
         self.inside = self.padded[(*inside(space, padding), slice(None))]
         self.buffer = xp.empty((block, math.prod(out), c * math.prod(kernel)), x.dtype)
 
@@ -92,9 +125,9 @@ class RowPatches:
         return rows.reshape(-1, rows.shape[2])
 
 
-def small_images(c: int, kernel, out, groups: int) -> bool:
+def small_images(c: int, kernel, out) -> bool:
     """Whether rows of patches are the better matrix."""
-    return groups == 1 and out[-1] <= 16 and c * kernel[-1] >= 2 * out[-1]
+    return out[-1] <= 16 and c * kernel[-1] >= 2 * out[-1]
 
 
 def is_pointwise(kernel, stride, padding) -> bool:
@@ -114,34 +147,36 @@ def _forward(xp, x, w, bias, stride, padding, dilation, groups):
         result = xp.matmul(w.reshape(o, -1), x.reshape(n, -1, length)).reshape(result.shape)
     elif groups > 1:
         conv_groups.forward(xp, x, w, result, stride, padding, dilation, groups)
-    elif small_images(x.shape[1], kernel, out, groups):
-        _forward_rows(xp, x, w, result, stride, padding, dilation)
     else:
-        block = images_at_a_time(n, w[0].size, length)
-        patches = Patches(xp, x, kernel, out, stride, padding, dilation, block)
-        flat, matrix = result.reshape(n, o, length), w.reshape(o, -1)
-        for i in range(0, n, block):
-            j = min(i + block, n)
-            columns = patches.of(i, j)
-            if j - i == 1:
-                xp.dot(matrix, columns, out=flat[i])
-                continue
-            part = xp.dot(matrix, columns)
-            flat[i:j] = part.reshape(o, j - i, length).swapaxes(0, 1)
+        _convolve(xp, x, w, result, stride, padding, dilation)
     if bias is not None:
         result += bias.reshape((-1,) + (1,) * len(out))
     return result
 
 
-def _forward_rows(xp, x, w, result, stride, padding, dilation) -> None:
+def _convolve(xp, x, w, result, stride, before, dilation) -> None:
+    """The convolution of x, placed `before` zeros from the start, with w, into `result` of any strides."""
     n, o, out, kernel = x.shape[0], w.shape[0], result.shape[2:], w.shape[2:]
-    matrix = xp.ascontiguousarray(w.transpose(*range(2, w.ndim), 1, 0)).reshape(-1, o)
-    block = images_at_a_time(n, len(matrix), math.prod(out))
-    patches = RowPatches(xp, x, kernel, out, stride, padding, dilation, block)
+    rows, length = w[0].size, math.prod(out)
+    block = images_at_a_time(n, rows, length)
+    given = xp, x, kernel, out, stride, before, dilation, block
+    if small_images(x.shape[1], kernel, out):
+        matrix = xp.ascontiguousarray(w.transpose(*range(2, w.ndim), 1, 0)).reshape(-1, o)
+        patches = RowPatches(*given)
+        for i in range(0, n, block):
+            j = min(i + block, n)
+            part = patches.of(i, j).dot(matrix).reshape(j - i, *out, o)
+            result[i:j] = part.transpose(0, part.ndim - 1, *range(1, part.ndim - 1))
+        return
+    matrix, patches = w.reshape(o, -1), Patches(*given)
+    flat = result.reshape(n, o, length) if result.flags.c_contiguous else None
     for i in range(0, n, block):
         j = min(i + block, n)
-        part = patches.of(i, j).dot(matrix).reshape(j - i, *out, o)
-        result[i:j] = part.transpose(0, part.ndim - 1, *range(1, part.ndim - 1))
+        columns = patches.of(i, j)
+        if flat is not None and j - i == 1:
+            xp.dot(matrix, columns, out=flat[i])
+        else:
+            result[i:j] = xp.dot(matrix, columns).reshape(o, j - i, *out).swapaxes(0, 1)
 
 
 def _channels_first(g, i: int, j: int):
@@ -158,7 +193,7 @@ def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
         total = conv_groups.grad_weight(xp, x, g, *how)
         if xp.isfinite(total).all():  # else what lies across the ends, times 0, may have been inf
             return _weight(xp, total, kernel)
-    if g.size and small_images(c, kernel, out, groups):
+    if g.size and groups == 1 and small_images(c, kernel, out):
         return _grad_weight_rows(xp, x, g, kernel, stride, padding, dilation)
     # transposed: BLAS multiplies (rows, L) by (O, L)^T faster than the other way round
     total = xp.zeros((groups, c // groups * math.prod(kernel), o // groups), x.dtype)
@@ -206,18 +241,20 @@ def _grad_input(xp, g, w, space, stride, padding, dilation, groups):
         result[...] = 0
     elif is_pointwise(kernel, stride, padding) and groups == 1:
         result = xp.matmul(w.reshape(o, c).T, g.reshape(n, o, -1)).reshape(result.shape)
-    elif groups > 1 and xp.isfinite(w).all():  # 0 beyond the ends times an infinite weight is no 0
+    elif _by_phase(w, result, stride, groups) and xp.isfinite(w).all():
+        # finite, since 0 beyond the ends times an infinite weight is no 0
         _grad_input_by_phase(xp, g, w, result, stride, padding, dilation, groups)
-    elif (
-        all(s == 1 for s in stride)
-        and small_images(o, kernel, space, groups)
-        and all(p <= d * (k - 1) for p, d, k in zip(padding, dilation, kernel, strict=True))
-    ):  # a convolution with the kernel turned round
-        rest = tuple(d * (k - 1) - p for p, d, k in zip(padding, dilation, kernel, strict=True))
-        _forward_rows(xp, g, _turned(w, groups), result, stride, rest, dilation)
     else:
         _scatter(xp, g, w, result, stride, padding, dilation, groups)
     return result
+
+
+def _by_phase(w, result, stride, groups: int) -> bool:
+    """Whether the gradient of the input is sooner computed as convolutions than added up tap by tap."""
+    if groups > 1:
+        return True
+    several = any([k > s for k, s in zip(w.shape[2:], stride)])  # taps that read one place
+    return several and result.shape[1] >= CHANNELS
 
 
 def _turned(w, groups: int):
@@ -237,8 +274,12 @@ def _grad_input_by_phase(xp, g, w, result, stride, padding, dilation, groups) ->
         if not kernel.size or not source.size:
             target[...] = 0
         elif target.size:
-            how = ((1,) * len(dims), before, apart, groups)
-            conv_groups.forward(xp, source, _turned(kernel, groups), target, *how)
+            how = ((1,) * len(dims), before, apart)
+            turned = _turned(kernel, groups)
+            if groups == 1:
+                _convolve(xp, source, turned, target, *how)
+            else:
+                conv_groups.forward(xp, source, turned, target, *how, groups)
 
 
 def _phases(length: int, size: int, k: int, s: int, p: int, d: int) -> list[tuple]:

@@ -13,7 +13,7 @@ from .blocks import spans
 from .half_bits import in_float32
 from .halves import float_arrays
 from .namespace import backend
-from .sums import ADD, MAX, STRIDED_RUN, add_up, row_products, row_sums
+from .sums import ADD, MAX, STRIDED_RUN, add_up, row_max, row_products, row_sums
 
 ROWS = 1 << 15  # elements of a block of rows
 SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
@@ -36,7 +36,7 @@ def exp_rows(x, out, exact: float):
     else:
         shared = False
     if not shared:
-        shift = MAX(x, 1, None, None, True)
+        shift = row_max(x)[:, None]
         np.subtract(x, shift, out)
         backend.exp(out, out)
         total = row_sums(out)

@@ -29,6 +29,11 @@ _FIRST = (0,)
 _kept: dict = {}
 ADD: Any = np.add.reduce
 MAX: Any = np.maximum.reduce
+MIN: Any = np.minimum.reduce
+PLENTY, LENGTHS = (
+    256,
+    range(64, 2048),
+)  # rows, and their lengths, whose extrema are sooner looked up than reduced to
 
 
 def ones(n: int, dtype):
@@ -39,6 +44,22 @@ def ones(n: int, dtype):
             _kept.clear()
         found = _kept[n, dtype] = np.ones(n, dtype)
     return found
+
+
+def row_max(x):
+    """The largest element of each row of a 2-D array; nan where there is one."""
+    rows, n = x.shape
+    if rows < PLENTY or n not in LENGTHS:
+        return MAX(x, 1)
+    return x[np.arange(rows), x.argmax(1)]
+
+
+def row_min(x):
+    """The smallest."""
+    rows, n = x.shape
+    if rows < PLENTY or n not in LENGTHS:
+        return MIN(x, 1)
+    return x[np.arange(rows), x.argmin(1)]
 
 
 def row_sums(x):

@@ -1,8 +1,9 @@
 """Kernels that numba compiles (the extra `fast`), tried before those of NumPy.
 
 NumPy reads and writes memory once for every operation; a compiled loop keeps a whole formula in registers. That pays
-for float32 arrays in formulas of many operations (gelu), in norms, softmax and cross-entropy of rows, and in depthwise
-convolutions; and for half types, whose conversions NumPy makes one by one, also in arithmetic, comparisons and sums.
+for float32 arrays in formulas of many operations (gelu, silu), in norms, softmax and cross-entropy, in running sums
+and products, where rows are added at places that repeat, and in depthwise convolutions; and for half types, whose
+conversions NumPy makes one by one, also in arithmetic, comparisons and sums.
 
 They are used where ``GRADLIB_NUMBA=1`` is in the environment, and not because numba happens to be installed: to import
 it takes most of a second, and each kernel a second or two when it is compiled for the first time on a machine (numba
@@ -20,10 +21,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-MODULES = "elementwise", "rows", "depthwise", "halves"
-FEW = (
-    1 << 11
-)  # elements up to which NumPy computes: a call of a compiled function costs about a microsecond
+MODULES = "elementwise", "rows", "norms", "depthwise", "index", "scans", "halves"
+FEW = 16  # elements up to which NumPy computes: with more, a compiled function is called as quickly
 
 
 def wanted() -> bool:
@@ -59,9 +58,10 @@ def load() -> None:
 
 
 def report(overlays: Any) -> str:
-    """Which of the ops with an overlay are compiled, in one line; "" where nothing is."""
+    """What is compiled, in one line: ops with an overlay, and what several ops use; "" where nothing is."""
     if not wanted():
         return ""
     overlays.names()  # which imports them
-    names = sorted([n for n, f in overlays.forwards.items() if f.__module__.startswith(__name__)])
-    return f"numba {numba().__version__}: {', '.join(names)}"
+    tables = {**overlays.vjps, **overlays.forwards}
+    names = sorted([n for n, f in tables.items() if f.__module__.startswith(__name__)])
+    return f"numba {numba().__version__}: {', '.join(names)}, running sums and products, sums of rows by index"

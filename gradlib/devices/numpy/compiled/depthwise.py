@@ -51,8 +51,25 @@ def _taps(kh, kw, stride, dilation, pitch):
 
 
 @jit()
+def _put_pairs(x, room, pieces):
+    """`_put` for steps of 2 and rows of pairs, both phases at once: there are instructions for that."""
+    width = x.shape[1]
+    for k in range(0, len(pieces), 2):
+        low, high = (k, k + 1) if pieces[k, 2] == 0 else (k + 1, k)
+        even = room[pieces[low, 0], pieces[low, 1] : pieces[low, 1] + width // 2]
+        odd = room[pieces[high, 0], pieces[high, 1] : pieces[high, 1] + width // 2]
+        row = x[pieces[k, 4]]
+        for j in range(width // 2):
+            even[j] = row[2 * j]
+            odd[j] = row[2 * j + 1]
+
+
+@jit()
 def _put(x, room, pieces, step):
     """A channel (H, W) in its phases."""
+    if step == 2 and x.shape[1] % 2 == 0:
+        _put_pairs(x, room, pieces)
+        return
     for k in range(len(pieces)):
         phase, start, first, count, i = pieces[k]
         cells, row = room[phase, start : start + count], x[i, first:]
@@ -62,6 +79,36 @@ def _put(x, room, pieces, step):
         else:
             for j in range(count):
                 cells[j] = row[j * step]
+
+
+@jit()
+def _take_pairs(room, pieces, x):
+    width = x.shape[1]
+    for k in range(0, len(pieces), 2):
+        low, high = (k, k + 1) if pieces[k, 2] == 0 else (k + 1, k)
+        even = room[pieces[low, 0], pieces[low, 1] : pieces[low, 1] + width // 2]
+        odd = room[pieces[high, 0], pieces[high, 1] : pieces[high, 1] + width // 2]
+        row = x[pieces[k, 4]]
+        for j in range(width // 2):
+            row[2 * j] = even[j]
+            row[2 * j + 1] = odd[j]
+
+
+@jit()
+def _take(room, pieces, x, step):
+    """The inverse of `_put`."""
+    if step == 2 and x.shape[1] % 2 == 0:
+        _take_pairs(room, pieces, x)
+        return
+    for k in range(len(pieces)):
+        phase, start, first, count, i = pieces[k]
+        cells, row = room[phase, start : start + count], x[i, first:]
+        if step == 1:
+            for j in range(count):
+                row[j] = cells[j]
+        else:
+            for j in range(count):
+                row[j * step] = cells[j]
 
 
 @jit()
@@ -165,11 +212,7 @@ def _grad_input(g, w, dx, stride, padding, dilation, size, low, high):
                 a, u = room[taps[t, 0], taps[t, 1] : taps[t, 1] + length], weights[t]
                 for j in range(length):
                     a[j] += u * wide[j]
-            for k in range(len(pieces)):
-                phase, start, first, count, h = pieces[k]
-                cells, row = room[phase, start : start + count], dx[i, c, h, first:]
-                for j in range(count):
-                    row[j * step] = cells[j]
+            _take(room, pieces, dx[i, c], step)
 
 
 # -- overlays ----------------------------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from ....operators.kinds import F4, F8, is_half, narrow
 from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_shares
 from ....operators.nn.layer_norm import layer_norm_by
 from .. import before, parallel
-from ..blocks import row_blocks
+from ..blocks import PIECE, row_blocks
 from ..half_bits import hand_back, in_float32, widened
-from ..sums import MAX, ones
+from ..sums import ones
 from . import FEW, jit
-from .elementwise import exp
+from .elementwise import exp_low as exp
 
-f4 = np.float32
+f4, i4 = np.float32, np.int32
+_SIGN, _LOWEST = i4(0x7FFFFFFF), i4(-0x80000000)
 LONG = 1 << 13  # elements of a row from which its sum needs more care; NumPy's kernels take it
 
 
@@ -94,6 +95,9 @@ def _layer_norm_rows(xp, x, weight, bias, eps: float):
             x[i:j],
         )
 
+    if x.size <= PIECE and x.dtype is F4:
+        _layer_norm(x, out, w, b, f4(eps), mean, rstd)
+        return out, mean, rstd
     parallel.each(row_blocks(rows, n), x.size, block)
     return out, mean, rstd
 
@@ -127,24 +131,24 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
     w = ones(n, F4) if weight is None else F.backend.wide(weight).reshape(-1)
     dx = np.empty(x.shape, x.dtype) if needs[0] else None
 
-    def block(i: int, j: int) -> tuple:
+    def block(i: int, j: int):
         lent: list = []
         rows = [widened(a[i:j], lent) for a in (above, x)]
         given = *rows, mean[i:j], rstd[i:j]
-        dw, db = np.zeros((2, n), F4)
+        sums = np.zeros((2, n), F4)
         if needs[1] or needs[2]:
-            _layer_norm_grad_of_weights(*given, dw, db)
+            _layer_norm_grad_of_weights(*given, *sums)
         if dx is not None:
             in_float32(lambda out: _layer_norm_grad(*given, w, out), dx[i:j])
         hand_back(lent)
-        return dw, db
+        return sums
 
-    blocks = row_blocks(len(x), n)
-    kind = F4 if len(blocks) == 1 else F8  # of sums of many blocks
-    totals = np.zeros((2, n), kind)
-    for sums in parallel.in_order(blocks, x.size, block):
-        for total, part in zip(totals, sums, strict=True):
-            total += part
+    if x.size <= PIECE:
+        totals = block(0, len(x))
+    else:
+        totals = np.zeros((2, n), F8)  # of sums of many blocks
+        for sums in parallel.in_order(row_blocks(len(x), n), x.size, block):
+            totals += sums
     kind = input.dtype if weight is None else weight.dtype
     dw, db = narrow(totals.astype(F4, copy=False), kind).reshape(2, *normalized_shape)
     return (
@@ -157,37 +161,56 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
 # -- softmax -----------------------------------------------------------------------------------------------------------
 
 
+@jit()
+def _maximum(x):
+    """The maximum of a row, as that of integers in the order of its numbers, which is found many at a time.
+
+    nan may be the largest of all or the least: what it is subtracted from, or what is subtracted from it, stays nan.
+    """
+    found = _LOWEST
+    for j in range(x.size):
+        bits = f4(x[j]).view(i4)
+        bits = i4(bits ^ i4((bits >> i4(31)) & _SIGN))
+        found = bits if bits > found else found
+    return i4(found ^ i4((found >> i4(31)) & _SIGN)).view(f4)
+
+
 @jit("reassoc")
-def _softmax(x, top, out):
+def _softmax(x, out):
     rows, n = x.shape
     for i in range(rows):
-        m, total = top[i], f4(0)
+        m, total = _maximum(x[i]), f4(0)
         for j in range(n):
             e = exp(x[i, j] - m)
             out[i, j] = e
             total += e
+        scale = f4(1) / total
         for j in range(n):
-            out[i, j] /= total
+            out[i, j] *= scale
 
 
 @jit("reassoc")
-def _log_sums_of(x, top, logs):
-    """The logarithms of the sums of exponentials over the maximum of each row."""
-    rows, n = x.shape
-    for i in range(rows):
-        m, total = top[i], f4(0)
-        for j in range(n):
-            total += exp(x[i, j] - m)
-        logs[i] = f4(math.log(total))
+def _log_sum(x, m):
+    """The logarithm of the sum of exponentials over `m`."""
+    total = f4(0)
+    for j in range(x.size):
+        total += exp(x[j] - m)
+    return f4(math.log(total))
 
 
 @jit()
-def _log_softmax(x, top, out):
+def _log_sums_of(x, top, logs):
+    for i in range(len(x)):
+        top[i] = _maximum(x[i])
+        logs[i] = _log_sum(x[i], top[i])
+
+
+@jit()
+def _log_softmax(x, out):
     rows, n = x.shape
-    logs = np.empty(rows, f4)
-    _log_sums_of(x, top, logs)
     for i in range(rows):
-        m, total = top[i], logs[i]
+        m = _maximum(x[i])
+        total = _log_sum(x[i], m)
         for j in range(n):  # in this order, since the difference of large scores is exact
             out[i, j] = (x[i, j] - m) - total
 
@@ -214,14 +237,15 @@ def _log_softmax_grad(g, y, out):
             out[i, j] = g[i, j] - exp(y[i, j]) * total
 
 
-def _each(kernel, rows, out, *others):
-    """The kernel on blocks of rows; with the maximum of each row for one that takes it in the place of `others`."""
-
-    def run(x, *rest) -> None:
-        kernel(x, *(rest if others else (MAX(x, 1), *rest)))
+def _each(kernel, rows, *others):
+    """The kernel on blocks of rows of arrays, the last of which it fills."""
+    if rows.size <= PIECE and rows.dtype is F4:
+        kernel(rows, *others)
+        return
 
     def block(i: int, j: int) -> None:
-        in_float32(run, out[i:j], rows[i:j], *[o[i:j] for o in others])
+        *given, out = [o[i:j] for o in others]
+        in_float32(kernel, out, rows[i:j], *given)
 
     parallel.each(row_blocks(*rows.shape), rows.size, block)
 
@@ -244,7 +268,7 @@ def _backward(name: str, kernel) -> None:
             return NotImplemented
         out = np.empty(grad.shape, grad.dtype)
         n = grad.shape[-1]
-        _each(kernel, grad.reshape(-1, n), out.reshape(-1, n), output.reshape(-1, n))
+        _each(kernel, grad.reshape(-1, n), output.reshape(-1, n), out.reshape(-1, n))
         return out
 
     before(name)(overlay)
@@ -276,7 +300,6 @@ def _log_sums(xp, rows):
     def block(i: int, j: int) -> None:
         lent: list = []
         x = widened(rows[i:j], lent)
-        MAX(x, 1, None, top[i:j])
         _log_sums_of(x, top[i:j], logs[i:j])
         hand_back(lent)
 
