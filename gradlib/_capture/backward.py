@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,11 @@ class _OfSeveral(NamedTuple):
 def _is_needed(target: Any) -> bool:
     """Whether the gradient of a node leads to one that is asked for."""
     return target is not None and (state.needed is None or target in state.needed)
+
+
+@cache
+def _adding_halves() -> Callable:
+    return partial(backend_for("cpu").through_float32, np.add)
 
 
 class Backward(Hooks):
@@ -229,7 +234,7 @@ class Backward(Hooks):
         name, total = self.draft.fresh(), have[0] + more[0]
         run, text, new = np.add, f"{have[1]} + {more[1]}", None
         if total.__class__ is np.ndarray and total.dtype in HALVES:
-            run = partial(backend_for("cpu").through_float32, np.add)
+            run = _adding_halves()
         add = self.draft.constant(run)
         alike = total.shape == have[0].shape and total.dtype is have[0].dtype
         if have[1] in self.sums and alike and total.strides == have[0].strides:
