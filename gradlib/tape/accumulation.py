@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from . import sparse
+from . import errors, sparse
 from .device import copied
 from .lazy import Lazy, raw_values, store
+from .memory import repeats_itself
 from .modes import RAW, shared
 from .node import total
 from .storage import before_write, bump
@@ -43,7 +44,10 @@ def accumulate(leaf: Tensor, grads: list, traced: int, create_graph: bool) -> No
             add_into(have, grads.pop())
         else:  # also where the gradient that is there has a history: it keeps that
             before_write(have)
-            have._array += grads.pop()
+            array = have._array
+            if 0 in array.strides and repeats_itself(array):
+                raise RuntimeError(errors.OVERLAP)
+            array += grads.pop()
             bump(have)
 
 
@@ -87,6 +91,8 @@ def add_into(have: Tensor, array: Any) -> None:
     elif array.__class__ is shared.sparse:
         sparse.scattered(array, have._array)
     else:
+        if repeats_itself(have._array):
+            raise RuntimeError(errors.OVERLAP)
         have._array += array
     bump(have)
 
