@@ -359,7 +359,7 @@ def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):
     else:
         smooth = -scores.sum(dim)
     kept = target != ignore_index
-    smooth = smooth * kept.to(smooth.dtype)
+    smooth = smooth.masked_fill(~kept, 0)  # also where it is infinite, or the mean is over nothing
     if reduction == SUM:
         smooth = smooth.sum()
     elif reduction == MEAN:
