@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..op import halves, interpret, overlays, spreading
-from ..op.updates import repeats_itself
 from ..tape import modes
 from ..tape.arrays import kernels_of
 from ..tape.dtypes import HALVES
 from ..tape.layout import in_order
+from ..tape.memory import repeats_itself
 from ..tape.modes import (
     AUTOCAST,
     FORWARD_AD,

@@ -83,7 +83,7 @@ def _cross_gumbel(mean: Tensor, mean_exp: Tensor, q: Gumbel) -> Tensor:
 
 @register_kl(Bernoulli, Poisson)
 def _kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
-    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
+    return -p.entropy() - (ops.xlogy(p.probs, q.rate) - q.rate)
 
 
 @register_kl(Beta, ContinuousBernoulli)

@@ -78,8 +78,17 @@ def _kl_transformed_transformed(p: Any, q: Any) -> Tensor:
 
 @register_kl(Bernoulli, Bernoulli)
 def _kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+    return _kl_of_events(p, q)
+
+
+def _kl_of_events(p: Any, q: Any) -> Tensor:
+    """The divergence of one event: infinite where `q` excludes what `p` has."""
     yes = p.probs * (_softplus(-q.logits) - _softplus(-p.logits))
     no = (1 - p.probs) * (_softplus(q.logits) - _softplus(p.logits))
+    # logits of a probability that was given as 0 or 1 are finite; one that large logits are rounded to is none
+    rounded = q.logits.sigmoid()
+    yes = yes.masked_fill((q.probs == 0) & (rounded > 0), math.inf)
+    no = no.masked_fill((q.probs == 1) & (rounded < 1), math.inf)
     # a term of probability 0 is 0, also where the other distribution excludes it
     return yes.masked_fill(p.probs == 0, 0) + no.masked_fill(p.probs == 1, 0)
 
@@ -90,8 +99,8 @@ def _kl_binomial_binomial(p: Binomial, q: Binomial) -> Tensor:
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
         )
-    each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
-    return (p.total_count * each).masked_fill(p.total_count > q.total_count, math.inf)
+    all_events = (p.total_count * _kl_of_events(p, q)).masked_fill(p.total_count == 0, 0)
+    return all_events.masked_fill(p.total_count > q.total_count, math.inf)
 
 
 @register_kl(Categorical, Categorical)
@@ -108,12 +117,13 @@ def _kl_onehotcategorical_onehotcategorical(p: OneHotCategorical, q: OneHotCateg
 
 @register_kl(Geometric, Geometric)
 def _kl_geometric_geometric(p: Geometric, q: Geometric) -> Tensor:
-    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+    return _kl_of_events(p, q) / p.probs  # 1 / p.probs events are expected
 
 
 @register_kl(Poisson, Poisson)
 def _kl_poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
-    return ops.xlogy(p.rate, p.rate / q.rate) - (p.rate - q.rate)
+    ratio = p.rate / q.rate.masked_fill(p.rate == 0, 1)
+    return ops.xlogy(p.rate, ratio) - (p.rate - q.rate)
 
 
 # -- continuous --------------------------------------------------------------------------------------------------------

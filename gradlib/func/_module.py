@@ -33,7 +33,7 @@ def functional_call(
         strict: raise for names that are missing or unexpected.
 
     Raises:
-        ValueError: no dict is given, or a name is in several.
+        ValueError: no dict is given, a name is in several, or the names of a shared parameter have different tensors.
         RuntimeError: with `strict`, names are missing or unexpected.
 
     Example:
@@ -99,7 +99,14 @@ def replaced_tensors(
                 + "."
             )
     if tie_weights:
-        given = {names[name]: t for name, t in tensors.items() if name in names}
+        given: dict[int, Tensor] = {}
+        for name, t in tensors.items():
+            if name in names and given.setdefault(names[name], t) is not t:
+                tied = sorted(n for n in names if names[n] == names[name])
+                raise ValueError(
+                    f"functional_call got multiple values for keys {tied}, which are tied. "
+                    "Consider using tie_weights=False"
+                )
         for name, identity in names.items():
             if identity in given:
                 replaced.setdefault(name, given[identity])

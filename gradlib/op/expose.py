@@ -15,6 +15,7 @@ from ..tape import errors, override
 from ..tape.arrays import backend_of
 from ..tape.device import stored
 from ..tape.lazy import is_lazy, raw_values, store
+from ..tape.memory import repeats_itself
 from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
 from ..tape.source import user_level
 from ..tape.sparse import is_sparse
@@ -22,7 +23,7 @@ from ..tape.storage import bump
 from ..tape.strided import Layout, overlap
 from ..tape.tensor import Tensor
 from .describe import in_place_text
-from .inplace import check_cast, inplace, refuse_inference, repeats_itself
+from .inplace import check_cast, inplace, refuse_inference
 from .tangents import any_tangent
 
 PUBLIC: dict[str, Callable] = {}  # gradlib.<name>

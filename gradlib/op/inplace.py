@@ -26,6 +26,7 @@ from ..tape import (
     views,
 )
 from ..tape.arrays import kernels_of
+from ..tape.memory import repeats_itself
 from ..tape.modes import (
     FORWARD_AD,
     INFERENCE,
@@ -43,7 +44,7 @@ from ..tape.strided import Layout
 from ..tape.tensor import Tensor
 from . import formulas, halves, interpret, tangents
 from . import vmap as batched
-from .updates import in_the_way, quick, quick_formula, repeats_itself
+from .updates import in_the_way, quick, quick_formula
 
 
 class CopySlices(VariadicNode):

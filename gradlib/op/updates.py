@@ -29,15 +29,6 @@ _LARGEST = float(np.finfo(np.float32).max)
 _WHOLE = 1 << 53  # up to which floats have all whole numbers
 
 
-def repeats_itself(array: Any) -> bool:
-    """Whether several elements of a raw array lie at one place in memory, as in an expanded tensor."""
-    return bool(
-        0 in array.strides
-        and array.size
-        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
-    )
-
-
 def in_the_way(op, tensor: Tensor, other: Tensor) -> bool:
     """Whether the in-place form of `op` refuses to write to `tensor` because of where the operand `other` lies."""
     if other is tensor:

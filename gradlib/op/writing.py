@@ -13,13 +13,13 @@ from numpy import ndarray
 
 from ..tape import sparse
 from ..tape.lazy import is_lazy
+from ..tape.memory import repeats_itself
 from ..tape.modes import FORWARD_AD, NO_GRAD, shared, state
 from ..tape.source import here
 from ..tape.storage import INFERENCE, bump
 from ..tape.tensor import Tensor
 from .declare import Op
 from .inplace import inplace
-from .updates import repeats_itself
 
 
 class InPlace:

@@ -19,8 +19,10 @@ import numpy as np
 
 from ..devices.numpy.blocks import spans
 from ..op import spreading
+from ..tape import errors
 from ..tape.arrays import backend_of
 from ..tape.device import beside
+from ..tape.memory import repeats_itself
 from ..tape.tensor import Tensor
 from ._rules import Program
 
@@ -52,6 +54,8 @@ class Plan:
         self.batches: list[Any] = []
         small: dict[Any, list[Tensor]] = {}
         for p in params:
+            if repeats_itself(p._array):
+                raise RuntimeError(errors.OVERLAP)
             state = optimizer.init_state(p, group)
             a = p._array
             if a.dtype.itemsize == 2:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from . import sparse
+from . import errors, sparse
 from .arrays import backend_for
 from .device import copied
 from .dtypes import HALVES, bfloat16
 from .lazy import Lazy, raw_values, store
+from .memory import repeats_itself
 from .modes import RAW, shared
 from .node import total
 from .storage import before_write, bump
@@ -46,7 +47,10 @@ def accumulate(leaf: Tensor, grads: list, traced: int, create_graph: bool) -> No
             add_into(have, grads.pop())
         else:  # also where the gradient that is there has a history: it keeps that
             before_write(have)
-            have._array += grads.pop()
+            array = have._array
+            if 0 in array.strides and repeats_itself(array):
+                raise RuntimeError(errors.OVERLAP)
+            array += grads.pop()
             bump(have)
 
 
@@ -92,6 +96,8 @@ def add_into(have: Tensor, array: Any) -> None:
     elif array.__class__ is np.ndarray and array.dtype in HALVES and array.dtype is have.dtype.np:
         backend_for("cpu").through_float32(np.add, have._array, array, out=have._array)
     else:
+        if repeats_itself(have._array):
+            raise RuntimeError(errors.OVERLAP)
         have._array += array
     bump(have)
 

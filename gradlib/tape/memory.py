@@ -371,3 +371,12 @@ def kept(node: Any) -> Iterator[Any]:
             value = value._array
         if hasattr(value, "nbytes") and getattr(value, "ndim", 0):
             yield value
+
+
+def repeats_itself(array: Any) -> bool:
+    """Whether several elements of a raw array lie at one place in memory, as in an expanded tensor."""
+    return bool(
+        0 in array.strides
+        and array.size
+        and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+    )

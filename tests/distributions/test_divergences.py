@@ -130,3 +130,25 @@ def test_divergences_are_differentiable_and_zero_of_equals():
             p, _ = first(), second()
         zero = d.kl_divergence(p, p)
         assert zero.numpy(force=True) == pytest.approx(0, abs=1e-10)
+
+
+def test_one_distribution_excludes_what_the_other_has():
+    """Infinite where q gives probability 0 to what p has; what p excludes counts nothing."""
+    p, q = t([0.0, 1.0, 0.0, 1.0, 0.5, 0.0]), t([1.0, 0.0, 0.0, 1.0, 1.0, 0.5])
+    want = [math.inf, math.inf, 0.0, 0.0, math.inf, math.log(2.0)]
+    assert d.kl_divergence(d.Bernoulli(p), d.Bernoulli(q)).tolist() == pytest.approx(want)
+    two = d.kl_divergence(d.Binomial(2, p), d.Binomial(2, q))
+    assert two.tolist() == pytest.approx([2 * v for v in want])
+    assert d.kl_divergence(d.Binomial(0, p), d.Binomial(0, q)).tolist() == [0.0] * 6
+    geometric = d.kl_divergence(d.Geometric(t([1.0, 1.0, 0.5])), d.Geometric(t([1.0, 0.5, 1.0])))
+    assert geometric.tolist() == pytest.approx([0.0, math.log(2.0), math.inf])
+    poisson = d.kl_divergence(d.Poisson(t([0.0, 1.0, 0.0])), d.Poisson(t([1.0, 0.0, 0.0])))
+    assert poisson.tolist() == pytest.approx([1.0, math.inf, 0.0])
+    mixed = d.kl_divergence(d.Bernoulli(t([0.0, 0.5])), d.Poisson(t([0.0, 0.0])))
+    assert mixed.tolist() == [0.0, math.inf]
+
+
+def test_large_logits_exclude_nothing():
+    """A probability that is 1 by rounding alone leaves the divergence finite."""
+    p, q = d.Bernoulli(logits=t([0.0, 50.0])), d.Bernoulli(logits=t([50.0, -800.0]))
+    assert d.kl_divergence(p, q).tolist() == pytest.approx([25.0 - math.log(2.0), 800.0])

@@ -255,3 +255,17 @@ def test_threads_accumulate_without_loss():
     for t in threads:
         t.join()
     assert x.grad.tolist() == [400.0, 400.0]
+
+
+def test_no_sum_in_a_gradient_without_room():
+    """A ``.grad`` that the program set, with several elements in one place, is not added into."""
+    for grad in (torch.zeros(1).expand(3), torch.zeros(3)[:1].expand(3)):
+        w = torch.ones(3, requires_grad=True)
+        w.grad = grad
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            (w * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+        assert w.grad.tolist() == [0.0, 0.0, 0.0]
+    w = torch.ones(1, 3, requires_grad=True)
+    w.grad = torch.zeros(3).expand(1, 3)
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [[2.0, 2.0, 2.0]]

@@ -62,6 +62,7 @@ def _fused_clip(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> boo
     return True
 
 
+@no_grad()
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,

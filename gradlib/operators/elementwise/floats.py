@@ -65,7 +65,7 @@ def frexp(input, *, out: Any = None):
 
 def _refuse_bool(args):
     first, second = (a.dtype if isinstance(a, Tensor) else None for a in args)
-    if second is dtypes.bool_ and (first is None or first.category >= dtypes.FLOATING):
+    if second is dtypes.bool_ and (first is None or first.category == dtypes.FLOATING):
         return unsupported("ldexp_cpu_exp", dtypes.bool_)
     return None
 

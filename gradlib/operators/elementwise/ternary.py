@@ -244,7 +244,7 @@ lerp_tensor = declare(
 
 
 def _check_lerp(input, end, weight):
-    """`weight` ready for its op; TypeError or RuntimeError for what cannot be interpolated."""
+    """The arguments of `lerp` in one dtype; TypeError or RuntimeError for what cannot be interpolated."""
     numbers = isinstance(weight, (int, float, complex))
     if (
         not isinstance(input, Tensor)
@@ -260,12 +260,14 @@ def _check_lerp(input, end, weight):
     if end.dtype is not input.dtype:
         raise RuntimeError(f"expected dtype {c_type(input)} for `end` but got dtype {c_type(end)}")
     if numbers:
-        return _factor(weight, input) if input.dtype.category >= dtypes.FLOATING else weight
+        floats = input.dtype.category >= dtypes.FLOATING
+        return input, end, _factor(weight, input) if floats else weight
     if weight.dtype is not input.dtype and weight.ndim:
         raise RuntimeError(
             f"expected dtype {c_type(input)} for `weight` but got dtype {c_type(weight)}"
         )
-    return weight.to(input.dtype)
+    kind = dtypes.result_type((t.dtype, 2 if t.ndim else 1) for t in (input, end, weight))
+    return input.to(kind), end.to(kind), weight.to(kind)
 
 
 @function("lerp", method=True)
@@ -278,7 +280,7 @@ def lerp(input, end, weight, *, out=None):
         >>> gradlib.lerp(gradlib.zeros(2), gradlib.ones(2), 0.25)
         tensor([0.2500, 0.2500])
     """
-    weight = _check_lerp(input, end, weight)
+    input, end, weight = _check_lerp(input, end, weight)
     if isinstance(weight, Tensor):
         return write_same(out, lerp_tensor.call(input, end, weight), FOUND)
     return write_out(apart(out, input, end), lerp_number.call(input, end, weight))
@@ -287,7 +289,11 @@ def lerp(input, end, weight, *, out=None):
 @method("lerp_")
 def lerp_(self, end, weight):
     """In-place version of ``lerp``."""
-    weight = _check_lerp(self, end, weight)
+    wide, end, weight = _check_lerp(self, end, weight)
+    if wide.dtype.category > self.dtype.category:
+        raise RuntimeError(
+            f"result type {wide.dtype.scalar_type} can't be cast to the desired output type {self.dtype.scalar_type}"
+        )
     if isinstance(weight, Tensor):
-        return inplace(lerp_tensor, self, (end, weight))
+        return inplace(lerp_tensor, self, (end.to(self.dtype), weight.to(self.dtype)))
     return inplace(lerp_number, self, (end,), (weight,))

@@ -10,12 +10,13 @@ from ...op import captures
 from ...op.declare import declare
 from ...op.expose import function, method
 from ...op.plain_numbers import check_fits, is_number, single_number
-from ...op.updates import in_the_way, repeats_itself
+from ...op.updates import in_the_way
 from ...op.writing import InPlace, quiet, wrote
 from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
 from ...tape.device import beside
 from ...tape.errors import type_name
+from ...tape.memory import repeats_itself
 from ...tape.modes import made_of_numbers
 from ...tape.tensor import Tensor
 from ..kinds import same_dtype

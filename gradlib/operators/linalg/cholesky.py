@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.linalg import LinAlgError as SingularError  # CuPy raises NumPy's too
 
 from ... import return_types
@@ -204,6 +205,19 @@ def _cholesky_solve_jvp(F, input2, self_t, input2_t, result, upper):
 
 
 def _cholesky_inverse(xp, self, *, upper):
+    if not xp.waits:
+        zero = xp.diagonal(self, 0, -2, -1) == 0
+        if zero.any():
+            element, *batch = np.argwhere(zero)[0].tolist()[::-1]
+            where = (
+                f"(Batch element {np.argwhere(zero.reshape(-1, zero.shape[-1]))[0][0]}): "
+                if batch
+                else ""
+            )
+            raise LinAlgError(
+                f"cholesky_inverse: {where}The diagonal element {element + 1} is zero, the inversion could not be "
+                "completed because the input matrix is singular."
+            )
     return _cholesky_solve(xp, xp.eye(self.shape[-1], dtype=self.dtype), self, upper=upper)
 
 

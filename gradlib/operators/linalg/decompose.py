@@ -172,7 +172,8 @@ def _eigh_jvp(F, self_t, result0, result1):
     return F.real(F.diag_vector(turned)), change
 
 
-def _eigh(xp, self, *, uplo):
+def eigenpairs(xp, self, *, uplo):
+    """(L, V) of raw matrices that are Hermitian; LinAlgError where LAPACK does not converge."""
     return tuple(_converging_eigh(xp.checked_linalg.eigh, self, uplo))
 
 
@@ -203,7 +204,7 @@ def _eigh_self(F, gs, result0, result1):
 # Samples: eigh reads one triangle but both get a gradient, and eigenvectors of eig (and of complex matrices) have a
 # free phase, so a difference quotient cannot check larger ones; the tests do, through functions without that freedom.
 eigh_op = declare(
-    "linalg_eigh", full_precision("linalg_eigh_cpu", _eigh),
+    "linalg_eigh", full_precision("linalg_eigh_cpu", eigenpairs),
     captures=captures.SOLVER, autocast="cpu:float32", n_out=2, complex=True, self=_eigh_self, jvp=_eigh_jvp,
     samples=lambda t: [] if t.dtype.is_complex else [(t(1, 1), "L"), (t(2, 1, 1), "U")],
     batch="leading",

@@ -21,7 +21,7 @@ from .base import (
     safe_out,
     singular_values,
 )
-from .decompose import eigvalsh, svdvals
+from .decompose import eigenpairs, eigvalsh, svdvals
 from .solve import is_vector
 
 # -- pseudo-inverse, least squares, rank ---------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def _pinv(xp, self, *, rtol, atol, hermitian):
     if not self.size:
         return xp.zeros((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.dtype)
     if hermitian:
-        L, V = xp.linalg.eigh(self)
+        L, V = eigenpairs(xp, self, uplo="L")
         size = xp.abs(L)
         limit = xp.maximum(atol, rtol * size.max(-1, keepdims=True))
         inverse = xp.where(

@@ -38,7 +38,9 @@ def tensorinv(A, ind=2, *, out=None):
             "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
             f"{math.prod(last)} != {math.prod(first)}"
         )
-    return write_out(out, inv(A.reshape((math.prod(first), -1))).reshape((*last, *first)))
+    return write_out(
+        out, inv(A.reshape((math.prod(first), math.prod(last)))).reshape((*last, *first))
+    )
 
 
 @linalg("tensorsolve")

@@ -14,7 +14,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...op.formulas import formula_function, traced_ops
-from ...tape import errors
+from ...tape import dtypes, errors
 from ...tape.modes import made_of_numbers
 from ...tape.tensor import Tensor
 from ..kinds import lowered, narrow, raw, unsupported
@@ -173,6 +173,7 @@ def _check(query, key, value, attn_mask, is_causal) -> None:
         attn_mask is not None
         and attn_mask._array.dtype.kind != "b"
         and attn_mask.dtype is not query.dtype
+        and attn_mask.dtype is not dtypes.float32
     ):
         raise RuntimeError(
             f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
@@ -206,6 +207,12 @@ def scaled_dot_product_attention(
     """
     query, key, value, attn_mask = lowered(query, key, value, attn_mask)
     _check(query, key, value, attn_mask, is_causal)
+    kind = query.dtype
+    if attn_mask is not None and attn_mask.dtype is dtypes.float32 is not kind:
+        if kind.itemsize == 2:  # a mask may hold numbers that only float32 has
+            query, key, value = (a.to(dtypes.float32) for a in (query, key, value))
+        else:
+            attn_mask = attn_mask.to(kind)
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         if query.shape[-3] % key.shape[-3] or query.shape[-3] % value.shape[-3]:
@@ -228,8 +235,8 @@ def scaled_dot_product_attention(
         query, key, value = (a.expand(*lead, *a.shape[-2:]) for a in (query, key, value))
     if dropout_p > 0.0:
         p = traced_ops.attention_weights(query, key, attn_mask, is_causal, scale)
-        return dropout(p, dropout_p, True) @ value
-    return attention_op.call(query, key, value, attn_mask, is_causal, scale)
+        return (dropout(p, dropout_p, True) @ value).to(kind)
+    return attention_op.call(query, key, value, attn_mask, is_causal, scale).to(kind)
 
 
 @function("scaled_dot_product_attention")

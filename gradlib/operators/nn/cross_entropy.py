@@ -359,7 +359,7 @@ def _smoothed(input, target, weight, reduction, ignore_index, label_smoothing):
     else:
         smooth = -scores.sum(dim)
     kept = target != ignore_index
-    smooth = smooth * kept.to(smooth.dtype)
+    smooth = smooth.masked_fill(~kept, 0)  # also where it is infinite, or the mean is over nothing
     if reduction == SUM:
         smooth = smooth.sum()
     elif reduction == MEAN:
@@ -376,7 +376,7 @@ def _against_probabilities(input, target, weight, reduction, label_smoothing):
     classes = input.shape[dim]
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    if label_smoothing:
+    if label_smoothing and classes:
         target = target * (1 - label_smoothing) + label_smoothing / classes
     losses = log_softmax_op.call(input, dim) * target
     if weight is not None:

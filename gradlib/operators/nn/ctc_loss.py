@@ -79,7 +79,8 @@ def _ctc(xp, log_probs, *, targets, lengths, blank, zero_infinity):
     if zero_infinity:
         losses[infinite] = 0
     elif infinite.any():
-        counts[:, infinite] = np.nan
+        for n in np.flatnonzero(infinite):  # what lies beyond the end of the input is not read
+            counts[: lengths[n], n] = np.nan
     return xp.asarray(losses.astype(host.dtype)), xp.asarray(counts.astype(host.dtype))
 
 

@@ -168,12 +168,23 @@ def _renorm(weight, indices, max_norm: float, norm_type: float) -> None:
         )
     array, used = weight._array, np.unique(raw(indices).reshape(-1))
     rows = array[used]
-    size = (abs(rows) ** norm_type).sum(axis=-1) ** (1.0 / norm_type)
+    size = _sizes(abs(rows), norm_type)
     long = size > max_norm
     if long.any():
         before_write(weight)
         array[used[long]] = rows[long] * (max_norm / (size[long] + 1e-7))[:, None]
         bump(weight)
+
+
+def _sizes(rows, order: float):
+    """The norm of each row of numbers that are not negative; in float32 for half types, whose squares overflow."""
+    if rows.dtype.itemsize == 2:
+        rows = rows.astype(np.float32)
+    if order == 0:
+        return (rows != 0).sum(axis=-1)
+    if math.isinf(order) and rows.size:
+        return rows.max(axis=-1) if order > 0 else rows.min(axis=-1)
+    return (rows**order).sum(axis=-1) ** (1.0 / order)
 
 
 def _padding(padding_idx, rows: int) -> int:

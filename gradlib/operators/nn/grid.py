@@ -79,11 +79,11 @@ def _reflected(x, size: int, align_corners: bool):
 
 
 def _padded(x, size: int, padding: int, align_corners: bool):
-    if padding == 1:
-        return x.clamp(0, size - 1)
+    if padding == 0:
+        return x
     if padding == 2:
-        return _reflected(x, size, align_corners).clamp(0, size - 1)
-    return x
+        x = _reflected(x, size, align_corners)
+    return x.clamp(0, size - 1).nan_to_num(0.0)  # nan counts as -1, the first pixel
 
 
 def _positions(space: tuple, *corner: np.ndarray):

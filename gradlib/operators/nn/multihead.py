@@ -146,7 +146,10 @@ def multi_head_attention_forward(
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
     if not batched:
         same_key, same_value = key is query, value is key
         query = query.unsqueeze(1)
@@ -161,6 +164,8 @@ def multi_head_attention_forward(
     head = embed // num_heads
     if head * num_heads != embed:
         raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
+    if not use_separate_proj_weight and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
     if key.shape[:2] != value.shape[:2]:
         raise AssertionError(
             f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
@@ -204,6 +209,12 @@ def multi_head_attention_forward(
         k, v = _cat([k, k.new_zeros(zeros)], 1), _cat([v, v.new_zeros(zeros)], 1)
         extra += 1
     attn_mask = pad(attn_mask, (0, extra)) if attn_mask is not None and extra else attn_mask
+    if key_padding_mask is not None:
+        for d, size in enumerate((count, key.shape[0])):
+            if key_padding_mask.shape[d] != size:
+                raise AssertionError(
+                    f"Expected key_padded_mask.shape[{d}] to be {size}, but got {key_padding_mask.shape[d]}"
+                )
     mask = _merge(attn_mask, key_padding_mask, extra, count, num_heads)
     p = dropout_p if training else 0.0
     if need_weights:

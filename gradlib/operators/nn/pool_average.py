@@ -9,7 +9,15 @@ from typing import Any
 from ...op.declare import declare
 from ...op.expose import function, write_same
 from ..kinds import narrow, unsupported
-from .pool import checked, geometry, pool_input, pool_tuple
+from .pool import (
+    checked,
+    geometry,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pool_input,
+    pool_tuple,
+)
 from .windows import spread_over_windows, sum_of_windows, windows
 
 
@@ -226,6 +234,11 @@ def avg_pool3d(
 
 def _lp(n, input, norm_type, kernel_size, stride, ceil_mode):
     kernel = pool_tuple(kernel_size, n, "kernel_size", f"lp_pool{n}d")
+    if norm_type in (math.inf, -math.inf):
+        largest = (max_pool1d, max_pool2d, max_pool3d)[n - 1]
+        if norm_type > 0:
+            return largest(input.abs(), kernel, stride, 0, 1, ceil_mode)
+        return -largest(-input.abs(), kernel, stride, 0, 1, ceil_mode)
     average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
     out = average(input.pow(norm_type), kernel, stride, 0, ceil_mode)
     return (out.sign() * out.abs().relu()).mul(math.prod(kernel)).pow(1.0 / norm_type)
@@ -236,7 +249,7 @@ def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
     Args:
         input: (N, C, L) or (C, L).
-        norm_type: the power p, not 0.
+        norm_type: the power p, not 0; inf for the largest size, -inf for the smallest.
         kernel_size: the size of a window.
         stride: how far the window moves; `kernel_size` if None.
         ceil_mode: whether a last window that sticks out counts.
@@ -259,7 +272,7 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
     Args:
         input: (N, C, H, W) or (C, H, W).
-        norm_type: the power p, not 0.
+        norm_type: the power p, not 0; inf for the largest size, -inf for the smallest.
         kernel_size: the size of a window, an int or one for each dimension.
         stride: how far the window moves; `kernel_size` if None.
         ceil_mode: whether a last window that sticks out counts.
@@ -282,7 +295,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
     Args:
         input: (N, C, D, H, W) or (C, D, H, W).
-        norm_type: the power p, not 0.
+        norm_type: the power p, not 0; inf for the largest size, -inf for the smallest.
         kernel_size: the size of a window, an int or one for each dimension.
         stride: how far the window moves; `kernel_size` if None.
         ceil_mode: whether a last window that sticks out counts.

@@ -66,7 +66,12 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
         return F.sgn(self) * g
     if ord == 2:
         zero = norm == 0
-        return self * F.where(zero, 0, g / F.where(zero, 1, norm))
+        safe = F.where(zero, 1, norm)
+        if (
+            self.dtype.itemsize == 2
+        ):  # whose range g / norm leaves where a small vector is normalised
+            return F.where(zero, 0, g) * (self / safe)
+        return self * F.where(zero, 0, g / safe)
     size = F.abs(self)
     if ord in (math.inf, -math.inf):
         return F.sgn(self) * (g * F.even_share((size == norm) | F.isnan(norm), g, dim))
