@@ -22,7 +22,7 @@ from .calls import read
 from .memory import Groups
 from .runs import Layout, Run
 from .sequence import gather
-from .together import Fused, Joined
+from .together import Together
 from .totals import Total
 
 MOST = 1000  # lines of a run
@@ -35,7 +35,7 @@ def fuse(
     returned: set[str],
     sums: dict[str, Total],
     constant: Callable,
-) -> tuple[list, list[Fused | Joined]]:
+) -> tuple[list, list[Together]]:
     """The lines of a plan with runs in the place of what they are made of.
 
     Args:
@@ -69,13 +69,13 @@ class _Fusion:
                 self.users.setdefault(self.groups.of(n), set()).add(i)
         self.kept, self.returned = returned, {self.groups.of(n) for n in returned}
         self.result: list = []
-        self.fused: list[Fused | Joined] = []
+        self.fused: list[Together] = []
         self.alone: dict[
             str, Any
         ] = {}  # by the text of a run of one small call, the line that it was
         self.run: Run | None = None
 
-    def done(self) -> tuple[list, list[Fused | Joined]]:
+    def done(self) -> tuple[list, list[Together]]:
         for i, line in enumerate(self.lines):
             self._take(i, line)
         self._end()

@@ -24,7 +24,7 @@ from .fusion import fuse
 from .memory import OUT, Groups, Layout, Made
 from .runs import Layout as ArrayLayout
 from .state import same
-from .together import Fused, Joined
+from .together import Together
 from .totals import Total
 
 
@@ -84,7 +84,7 @@ class Draft:
         self.fuses = fuses
         self.layouts: dict[str, Any] = {}  # of arrays, by variable, where lines are to be fused
         self.sums: dict[str, Total] = {}  # variables that are made of the sum of an array
-        self.fused: list[Fused | Joined] = []  # what `fuse` put together
+        self.fused: list[Together] = []  # what `fuse` put together
         self.graph: Any = None  # of results that backward may be called on
         self.casts: list[Any] = []  # of parameters, see `casting`
         self._by_id: dict[int, str] = {}

@@ -14,7 +14,7 @@ from ..op import spreading
 from .calls import Called, Named
 from .memory import OUT, Made
 from .sequence import SMALL
-from .together import Fused
+from .together import fused
 
 
 class Layout(NamedTuple):
@@ -368,7 +368,7 @@ class Run:
         line = first._replace(text=text, outs=names, ins=tuple(given), what=what, made=None)
         if not single:
             sites = [line.site for _, line in self.members if line.what]
-            fusion.fused.append(Fused(ops, elements, sites))
+            fusion.fused.append(fused(ops, elements, sites))
         return [*made, line]
 
     def _chain(

@@ -19,7 +19,7 @@ from ..devices.numpy import sequences
 from ..devices.numpy.chains import Chain
 from ..devices.numpy.sequences import Apply, Product, Slot
 from .memory import OUT, Made
-from .together import Joined
+from .together import joined
 
 SMALL = 1 << 14  # elements of an array at most: with larger ones the time is in the steps
 WORK = 1 << 20  # multiplications of a product
@@ -228,7 +228,7 @@ class _Sequence:
             outs=(), ins=tuple(arrays), made=None, what=f"{', '.join(ops)} (joined)",
         )  # fmt: skip
         of.told.append(
-            Joined(ops, len(self.steps), [line.site for _, line in self.members if line.what])
+            joined(ops, len(self.steps), [line.site for _, line in self.members if line.what])
         )
         return [
             *[line for _, line in self.before],

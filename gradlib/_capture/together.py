@@ -7,31 +7,23 @@ from typing import Any, NamedTuple
 from ..tape.source import describe
 
 
-class Fused(NamedTuple):
-    """A run that became one kernel: its ops, how many elements, and the lines of the program."""
+class Together(NamedTuple):
+    """Lines of a plan that became one: what of what, and where the program has them."""
 
-    ops: list[str]
-    elements: int
+    what: str
     sites: list[Any]
 
     def told(self, name: str) -> tuple[str, str, str]:
         """What, why and where, for people."""
-        what = f"{', '.join(self.ops)} on {self.elements} elements is one kernel"
-        return name, f"fused: {what}", _places(self.sites)
+        places = dict.fromkeys([describe(site) for site in self.sites if site is not None])
+        return name, self.what, "; ".join(places)
 
 
-class Joined(NamedTuple):
-    """A sequence that became one call: its ops, how many runs and products, and the lines of the program."""
-
-    ops: list[str]
-    steps: int
-    sites: list[Any]
-
-    def told(self, name: str) -> tuple[str, str, str]:
-        """What, why and where, for people."""
-        what = f"{self.steps} kernels of {', '.join(self.ops)} are one call"
-        return name, f"joined: {what}", _places(self.sites)
+def fused(ops: list[str], elements: int, sites: list[Any]) -> Together:
+    """A run that became one kernel."""
+    return Together(f"fused: {', '.join(ops)} on {elements} elements is one kernel", sites)
 
 
-def _places(sites: list[Any]) -> str:
-    return "; ".join(dict.fromkeys([describe(site) for site in sites if site is not None]))
+def joined(ops: list[str], steps: int, sites: list[Any]) -> Together:
+    """A sequence that became one call."""
+    return Together(f"joined: {steps} kernels of {', '.join(ops)} are one call", sites)
