@@ -511,7 +511,7 @@ def test_models(name):
     def train(wrap):
         torch.manual_seed(0)
         model, batch, loss = MODELS[name]()
-        opt = torch.optim.SGD(model.parameters(), 0.05)
+        opt = torch.optim.SGD(model.parameters(), 0.001)  # no result is nan, whose sign may be any
         f, seen = wrap(lambda *given: loss(model, *given)), []
         for k in range(7):
             x, y = batch()
