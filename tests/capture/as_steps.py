@@ -188,6 +188,10 @@ def facts(value: Any, named: bool = True) -> Any:
     return type(value).__name__
 
 
+def _unnamed(k: int, result: Any, leaves: dict[str, Any]) -> Any:
+    return facts(result, named=False)
+
+
 def differentiated(k: int, result: Any, leaves: dict[str, Any]) -> Any:
     """What a program sees of the k-th result, and of backward through it: plain, from some of it, twice, or double."""
     seen = facts(result, named=False)
@@ -260,6 +264,8 @@ def differences(
     around: Callable = nullcontext,
 ) -> tuple[list[str], int]:
     """Where a program does something else if it is captured, and how many plans were made of it."""
+    if raw and after is None:  # the nodes of what is returned have other names
+        after = _unnamed
     with warnings.catch_warnings(action="ignore"), strictly():
         made = Step(program, raw)
         expected, _ = made.run(lambda f: f, steps, after, around)

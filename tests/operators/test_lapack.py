@@ -309,3 +309,14 @@ def test_what_is_kept_for_backward_goes_through_the_hooks_for_it():
         loss = gl.linalg.solve(A, B).sum() + gl.linalg.det(A)
     assert len(packed) >= 6
     np.testing.assert_allclose(gl.autograd.grad(loss, A)[0].numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_eigenvalues_have_the_precision_of_the_matrix(kind):
+    want = gl.complex64 if kind in ("float32", "complex64") else gl.complex128
+    for A in (normal(5, 5, kind=kind), normal(2, 3, 3, kind=kind)):
+        L, V = gl.linalg.eig(A)
+        assert L.dtype is V.dtype is gl.linalg.eigvals(A).dtype is want
+        np.testing.assert_allclose(
+            (A.to(want) @ V).numpy(), (V * L[..., None, :]).numpy(), atol=1e-4
+        )

@@ -67,13 +67,19 @@ def eigh_vjp(gs, result0, result1):
 
 @forward("linalg_eig")
 def eig(xp, self):
-    return _computed("eig", self) or NotImplemented
+    found = _computed("eig", self)
+    return NotImplemented if found is None else _as_single(self, *found)
 
 
 @forward("linalg_eigvals")
 def eigvals(xp, self):
     found = _computed("eigvals", self)
-    return NotImplemented if found is None else found[0]
+    return NotImplemented if found is None else _as_single(self, *found)[0]
+
+
+def _as_single(A, *found) -> tuple:
+    """Results of complex64 matrices, for which NumPy's kernels of `eig` have the loop of complex128 alone."""
+    return found if A.dtype.char != "F" else tuple([x.astype(A.dtype) for x in found])
 
 
 # -- singular values ---------------------------------------------------------------------------------------------------
