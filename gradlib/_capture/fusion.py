@@ -70,9 +70,8 @@ class _Fusion:
         self.kept, self.returned = returned, {self.groups.of(n) for n in returned}
         self.result: list = []
         self.fused: list[Together] = []
-        self.alone: dict[
-            str, Any
-        ] = {}  # by the text of a run of one small call, the line that it was
+        # by the text of a run of one small call, the line that it was
+        self.alone: dict[str, Any] = {}
         self.run: Run | None = None
 
     def done(self) -> tuple[list, list[Together]]:

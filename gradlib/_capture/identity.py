@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterable
 from ctypes import string_at
 
 _WORD = struct.calcsize("P")
-_ITEMS = tuple.__basicsize__  # where the addresses of a tuple's items begin, in CPython
 
 
 def _in_memory(things: tuple) -> bytes:
-    return string_at(id(things) + _ITEMS, _WORD * len(things))
+    """As CPython keeps them: behind the fixed part of a tuple."""
+    return string_at(id(things) + tuple.__basicsize__, _WORD * len(things))
 
 
 def _one_by_one(things: tuple) -> bytes:
@@ -19,7 +20,8 @@ def _one_by_one(things: tuple) -> bytes:
 
 
 _SOME = None, True, ()
-addresses = _in_memory if _in_memory(_SOME) == _one_by_one(_SOME) else _one_by_one
+_kept_so = sys.implementation.name == "cpython" and _in_memory(_SOME) == _one_by_one(_SOME)
+addresses = _in_memory if _kept_so else _one_by_one
 
 
 class Same:
@@ -28,6 +30,11 @@ class Same:
     def __init__(self, things: Iterable) -> None:
         self.things = tuple(things)
         self._addresses = addresses(self.things)
+
+    def add(self, thing: object) -> None:
+        """One more."""
+        self.things = (*self.things, thing)
+        self._addresses += addresses((thing,))
 
     def are(self, things: Iterable) -> bool:
         """Whether these are the same objects in the same order."""

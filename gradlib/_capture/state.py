@@ -146,7 +146,7 @@ class State:
         """One more thing that is to stay as it is: an entry of a dict."""
         if (id(d), name) not in self._entries:
             self._entries[id(d), name] = d, name
-            self._values = Same((*self._values.things, d[name]))
+            self._values.add(d[name])
             self.kept.append(d)
 
     # -- is it as it was ---------------------------------------------------------------------------------------------
