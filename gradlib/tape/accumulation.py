@@ -93,11 +93,11 @@ def add_into(have: Tensor, array: Any) -> None:
         store(have, raw_values(have) + array)
     elif array.__class__ is shared.sparse:
         sparse.scattered(array, have._array)
+    elif repeats_itself(have._array):
+        raise RuntimeError(errors.OVERLAP)
     elif array.__class__ is np.ndarray and array.dtype in HALVES and array.dtype is have.dtype.np:
         backend_for("cpu").through_float32(np.add, have._array, array, out=have._array)
     else:
-        if repeats_itself(have._array):
-            raise RuntimeError(errors.OVERLAP)
         have._array += array
     bump(have)
 

@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 import gradlib as torch
+from gradlib.tape import accumulation
 
 
 def leaf(*values, **kw):
@@ -255,6 +256,20 @@ def test_threads_accumulate_without_loss():
     for t in threads:
         t.join()
     assert x.grad.tolist() == [400.0, 400.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_no_sum_of_raw_gradients_without_room(dtype):
+    """What passes by ops, as in forward mode, add in another way."""
+    w = torch.ones(3, dtype=dtype, requires_grad=True)
+    w.grad = torch.zeros(1, dtype=dtype).expand(3)
+    for add in (
+        lambda: accumulation.add_into(w.grad, torch.ones(3, dtype=dtype)._array),
+        (w * torch.ones(3, dtype=dtype)).sum().backward,
+    ):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            add()
+        assert w.grad.tolist() == [0.0, 0.0, 0.0]
 
 
 def test_no_sum_in_a_gradient_without_room():
