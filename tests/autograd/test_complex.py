@@ -162,3 +162,21 @@ def test_two_real_parameters_walk_like_one_complex_one():
 def test_a_complex_scalar_is_no_loss():
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for real scalar"):
         (z() * 2).backward()
+
+
+@pytest.mark.host  # signs of zeros are those of the arithmetic
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("number", [-1.5, -2, 3.0])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_real_number_has_no_imaginary_part_whose_sign_its_conjugate_could_change(
+    number, dtype, recorded
+):
+    x = torch.ones(2, dtype=dtype, requires_grad=True)
+
+    def step():
+        return torch.autograd.grad(x * number, x, torch.zeros(2, dtype=dtype))[0]
+
+    step = torch.capture(step) if recorded else step
+    for _ in range(4):  # plain, while it is recorded, replayed
+        found = np.signbit(torch.view_as_real(step()).numpy()).tolist()
+        assert found == np.signbit(np.array([[0.0 * number, 0.0]] * 2)).tolist()
