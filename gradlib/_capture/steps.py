@@ -251,7 +251,10 @@ class Captured(StandIn):
                 if not isinstance(array, _ndarray):
                     return self._elsewhere(args, kwargs)
                 if v._rg:
-                    key.append((v._grad is None, v.is_leaf))
+                    try:
+                        key.append((v._grad is None, v.is_leaf))
+                    except RuntimeError:  # a view that has no history any more, which the step need not ask for
+                        return self._as_it_is(args, kwargs, _SPECIAL)
                 elif v._grad is not None or (view and view.base._rg):
                     return self._as_it_is(args, kwargs, _SPECIAL)
                 if v._ver is INFERENCE:

@@ -47,6 +47,17 @@ def an_argument_that_is_a_tensor_of_the_model_while_it_is_recorded(wrap):
 
 
 @program
+def a_view_without_a_history_since_its_base_was_written_to(wrap):
+    step, found = wrap(lambda x: x.detach() * 2), []
+    for k in range(CALLS):
+        base = x_of(k).requires_grad_() * 2
+        part = base.split(1, 0)[1]
+        base.as_strided((2,), (1,)).pow_(2.0)
+        found.append(outcome(step, part))
+    return found
+
+
+@program
 def an_argument_that_shares_the_array_of_the_model_while_it_is_recorded(wrap):
     w = torch.ones(2, 3)
     step = wrap(lambda x: x * 2 + w)
