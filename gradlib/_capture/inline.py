@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory import OUT, Made, made
+from .memory import OUT, Made, filled, made, repeated
 
 ndarray = np.ndarray
 LARGE = 1 << 17  # elements from which the time is in the calls, which may be spread over threads
@@ -74,6 +74,15 @@ class Trace:
         name = self.draft.fresh()
         self.add(f"{name} = {text}", (name,), tuple(ins), new)
         return self.probe(value, name)
+
+    def alike(self, value: Any, beside: Any) -> Any:
+        """An operand, in the shape of the one beside it if that is quicker; not where lines are to be one kernel."""
+        if type(value) is not Probe or self.draft.fuses:
+            return value
+        found = repeated(value._value, value._name, _bare(beside), self.draft.constant(filled))
+        if found is None:
+            return value
+        return self.result(found[0], [value._name], filled(value._value, found[1].shape), found[1])
 
 
 def _has_probe(value: Any) -> bool:
@@ -264,6 +273,8 @@ def _binary(symbol: str, call: Callable, reflected: bool) -> Callable:
         if symbol in "+-*/":
             other = _as_array(self._trace, other, self._value)
         pair = (other, self) if reflected else (self, other)
+        if symbol in "+-*/":
+            pair = self._trace.alike(pair[0], pair[1]), self._trace.alike(pair[1], pair[0])
         texts = [self._trace.text(v, ins) for v in pair]
         value, new, ufunc = call(*_bare(pair)), None, _UFUNCS.get(symbol)
         if ufunc is not None:
@@ -279,6 +290,8 @@ def _inplace(symbol: str, call: Callable) -> Callable:
         ins = [self._name]
         if not isinstance(self._value, ndarray):
             raise Unknown
+        if symbol in "+-*/":
+            other = self._trace.alike(other, self)
         text = f"{self._name} {symbol}= {self._trace.text(other, ins)}"
         call(self._value, _bare(other))
         self._trace.add(text, (), tuple(ins))

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 INTO = re.compile(r"\bout=(t\d+)\)$")  # a call that gives back the array that it writes to
-_SAME = re.compile(r"t\d+ = t\d+")
+_SAME = re.compile(r"t\d+ = (t\d+)")
+_TURNED = re.compile(r"t\d+ = (t\d+)\.T")
 OUT = "@out"  # stands for the kept array in the text of a line
 ALIGNED = 64  # bytes: a line of the cache
 APART = 320  # bytes between two arrays, so that they do not lie at the same places of pages
@@ -52,6 +53,37 @@ def made(value: Any, text: str = "", into: Any = None) -> Made | None:
             return Made(text, value.shape, value.dtype)
         text = ""
     return Made(text if value.ndim and value.size else "", value.shape, value.dtype)
+
+
+FEW = (
+    1 << 12
+)  # elements: below, what NumPy does before the loop over arrays of several shapes takes longer than it
+
+
+def filled(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of that shape, with `array` in each of its places along the dimensions that `array` lacks."""
+    out = np.empty(shape, array.dtype)
+    out[...] = array
+    return out
+
+
+def repeated(array: Any, name: str, beside: Any, function: str) -> tuple[str, Made] | None:
+    """How a small array is brought to the shape of the one that a ufunc gets beside it: a call, and what it gives.
+
+    None where it has that shape, or the result could lie in memory in another way.
+
+    function: the name of `filled`.
+    """
+    if array.__class__ is not np.ndarray or beside.__class__ is not np.ndarray:
+        return None
+    if array.shape == beside.shape or not (array.ndim and array.size and beside.size <= FEW):
+        return None
+    if array.dtype is not beside.dtype or not beside.flags.c_contiguous:
+        return None
+    if np.broadcast_shapes(array.shape, beside.shape) != beside.shape:
+        return None
+    new = Made(f"{OUT}; {OUT}[...] = {name}", beside.shape, array.dtype)
+    return f"{function}({name}, {beside.shape})", new
 
 
 class Groups:
@@ -115,6 +147,7 @@ class Layout:
 
     Attributes:
         places: of each line that writes into a kept array, the number of that array.
+        turned: of each line that transposes one, the number of the view.
         size: bytes of all.
     """
 
@@ -140,11 +173,32 @@ class Layout:
             ends.setdefault(groups.last[groups.of(line.outs[0])], []).append(slot)
             key = slot, shape, dtype
             self.places[i] = self._arrays.setdefault(key, len(self._arrays))
+        self._turned: dict[int, int] = {}  # kept array -> number of its transposed view
+        self.turned = self._turns(lines)
         starts, at = [], 0
         for size in sizes:
             starts.append(at)
             at += -(-size // ALIGNED) * ALIGNED + APART
         self._starts, self.size = starts, at
+
+    def _turns(self, lines: list) -> dict[int, int]:
+        """Which lines transpose a kept array: that view is kept, too."""
+        found: dict[int, int] = {}
+        where: dict[str, int] = {}  # variables that are a kept array -> which
+        for i, line in enumerate(lines):
+            if i in self.places:
+                where[line.outs[0]] = self.places[i]
+                continue
+            same = _SAME.fullmatch(line.text) or _TURNED.fullmatch(line.text)
+            same = same or INTO.search(line.text)
+            kept = where.get(same[1]) if same else None
+            for out in line.outs:
+                where.pop(out, None)
+            if kept is not None and line.text.endswith(".T"):
+                found[i] = self._turned.setdefault(kept, len(self._arrays) + len(self._turned))
+            elif kept is not None and len(line.outs) == 1:
+                where[line.outs[0]] = kept
+        return found
 
     def arrays(self) -> tuple:
         """New memory: the arrays by number."""
@@ -155,10 +209,10 @@ class Layout:
             lo = begin + self._starts[slot]
             hi = lo + math.prod(shape) * dtype.itemsize
             found.append(memory[lo:hi].view(dtype).reshape(shape))
-        return tuple(found)
+        return (*found, *[found[k].T for k in self._turned])
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._arrays) + len(self._turned)
 
 
 def _best(free: list[int], sizes: list[int], need: int) -> int | None:

@@ -27,7 +27,7 @@ from ..tape.modes import (
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
 from .inline import always_declines, calls, holds_arrays, out_of
-from .memory import OUT, Made, made
+from .memory import OUT, Made, filled, made, repeated
 from .totals import total_of
 from .writer import Writer
 
@@ -153,6 +153,8 @@ class Ops(Writer):
         new = None
         half = declared is not op.forward
         if overlay is None and op.ufunc and not half:
+            if len(arrays) == 2 and not self.draft.fuses:
+                arrays, names, ins = self._of_one_shape(arrays, names, ins)
             text, new = self._ufunc(op, getattr(xp, op.ufunc), arrays, names, raw)
         else:
             for_all = overlay is None or used is overlay  # values that have these layouts
@@ -194,6 +196,18 @@ class Ops(Writer):
         own = [None if n == "None" else n for n in names]
         plain = not self._boxes and not op.variadic
         return plain and always_declines(self.draft, overlay, [xp, *arrays], [None, *own], kwargs)
+
+    def _of_one_shape(self, arrays, names, ins) -> tuple:
+        """The operands of a ufunc, of which one is brought to the shape of the other where that is quicker."""
+        function = self.draft.constant(filled)
+        for i in (0, 1):
+            if (found := repeated(arrays[i], names[i], arrays[1 - i], function)) is not None:
+                name = self.draft.fresh()
+                self.emit(f"{name} = {found[0]}", (name,), (names[i],), made=found[1])
+                arrays, names = [*arrays], [*names]
+                arrays[i], names[i] = filled(arrays[i], found[1].shape), name
+                return arrays, names, tuple(names)
+        return arrays, names, ins
 
     def _ufunc(self, op, ufunc, arrays, names, raw) -> tuple:
         """The call of a ufunc, over several threads where that may pay, and what is known of its result."""

@@ -34,7 +34,7 @@ class Line(NamedTuple):
     effect: it does more than give its results. span: the number of the op or node, which may have several lines.
     node: the name of the node of a backward pass that it is of; "" in forward. made: its result, where that is known to
     be a new array. leaf: the variable of the leaf that takes the result over as its gradient; fitting: if it is new, as
-    it is. again: its effect is on memory of the plan alone.
+    it is. again: its effect is on memory of the plan alone. clears: leaves that have no gradient after it.
     """
 
     text: str
@@ -49,6 +49,7 @@ class Line(NamedTuple):
     leaf: str = ""
     fitting: bool = False
     again: bool = False
+    clears: tuple[Any, ...] = ()
 
 
 class Learned:
@@ -191,7 +192,11 @@ class Draft:
             body.append("".join(f"m{i}, " for i in range(len(layout))) + "= memory")
         names = {**self.names, "__name__": "gradlib.generated"}
         numbers = [-1] * (1 + len(body))
+        taken = Taken()
         for i, line in enumerate(self.lines):
+            if taken and not (line.leaf or self._only_computes(line)):
+                taken.hand_over(body, numbers, names)
+            taken.see(line)
             before = self.lines[i - 1] if i else None
             if recorded and line.what and not (before and _of_one(before, line)):
                 body.append("start_ = clock()")
@@ -200,10 +205,20 @@ class Draft:
             gone = [n for n in gone if n not in kept and n[0] in "tr" and n not in inside]
             if line.made is not None and i in layout.places:
                 text = f"{line.outs[0]} = {line.made.text.replace(OUT, f'm{layout.places[i]}')}"
+            elif i in layout.turned:
+                text = f"{line.outs[0]} = m{layout.turned[i]}"
             elif line.leaf:
-                name = line.ins[0]
-                if line.fitting and name in gone and groups.alone(name):
-                    text = f"take({line.leaf}, {name})"
+                name, leaf = line.ins[0], names.get(line.leaf)
+                fits = line.fitting and name in gone and groups.alone(name)
+                if taken.may_wait(leaf) and fits and not recorded:
+                    taken.add(leaf, name, i)
+                    if taken.size > Taken.MOST:
+                        taken.hand_over(body, numbers, names)
+                    continue
+                if taken:
+                    taken.hand_over(body, numbers, names)
+                if fits:
+                    text = f"take(({line.leaf},), ({name},))"
                 else:  # to be taken over by its leaf if nobody else has it
                     drop = f"; {name} = None" if name in gone else ""
                     text = f"b_ = [{name}]{drop}; accumulate({line.leaf}, b_)"
@@ -215,6 +230,8 @@ class Draft:
                 names[f"e{i}"] = line.node or line.what, line.site, bool(line.node)
                 body.append(f"replayed(*e{i}, start_)")
             numbers += [i] * (1 + len(body) - len(numbers))
+        if taken:
+            taken.hand_over(body, numbers, names)
         body.append(f"return {returns}")
         more = ", clock, replayed" if recorded else ""
         source = f"def run(arguments, memory{more}):\n" + "".join(f"    {x}\n" for x in body)
@@ -224,6 +241,61 @@ class Draft:
         self.source, run = source, names["run"]
         weakref.finalize(run, linecache.cache.pop, filename, None)
         return run, numbers, layout
+
+    def _only_computes(self, line: Line) -> bool:
+        """Whether nobody can tell if a line comes before or after gradients are handed over: it raises nothing."""
+        if line.effect:
+            return False
+        found = _COMPUTES.match(line.text)
+        return found is not None and (not found[1] or isinstance(self.names[found[1]], np.ufunc))
+
+
+_COMPUTES = re.compile(
+    r"r\d+ = c\d+\._array$|t\d+ (?:[-+*/]= |= \w+(?:\.T| [-+*/] \w+)?$|= [tr]\d+\.dot\(|= (c\d+)\()"
+)
+
+
+class Taken:
+    """Gradients that leaves without one take over: several with one call, as long as they are small."""
+
+    MOST = 1 << 14  # elements
+
+    def __init__(self) -> None:
+        self.leaves: list[Any] = []
+        self.names: list[str] = []
+        self.line = self.size = 0
+        self._without: set[int] = set()  # ids of leaves that have no gradient
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def see(self, line: Line) -> None:
+        """A line that comes next."""
+        if line.clears:
+            self._without.update(map(id, line.clears))
+        elif line.effect and not (line.leaf or line.again):
+            self._without.clear()
+
+    def may_wait(self, leaf: Any) -> bool:
+        """Whether the gradient that a leaf gets next is added to none: what reads memory may come before it."""
+        waits = id(leaf) in self._without
+        self._without.discard(id(leaf))
+        return waits
+
+    def add(self, leaf: Any, name: str, line: int) -> None:
+        """The array of the variable `name` is to be the gradient of `leaf`, by that line of the draft."""
+        self.leaves.append(leaf)
+        self.names.append(name)
+        self.line = line
+        self.size += leaf._array.size
+
+    def hand_over(self, body: list[str], numbers: list[int], names: dict[str, Any]) -> None:
+        """Write that down."""
+        names[leaves := f"l{self.line}"] = tuple(self.leaves)
+        gone = " = ".join(self.names)
+        body.append(f"take({leaves}, ({', '.join(self.names)},)); {gone} = None")
+        numbers.append(self.line)
+        self.leaves, self.names, self.size = [], [], 0
 
 
 def variables(returns: str) -> set[str]:

@@ -222,6 +222,9 @@ class Recorder(Ops, Backward, Reads):
         if resets:  # to None, as gradients that are undone; nothing else
             self.cleared.append(function.__self__)
         self.emit(text, (), (), name, True, undone=resets)
+        if resets:
+            leaves = [p for group in function.__self__.param_groups for p in group["params"]]
+            self.draft.lines[-1] = self.draft.lines[-1]._replace(clears=tuple(leaves))
         with self.quiet():
             result = self._whole(function, args)
         self.loaded.clear()
@@ -238,6 +241,7 @@ class Recorder(Ops, Backward, Reads):
         if value is None and id(tensor) in self.reached.tensors:
             text = f"{self.draft.constant(tensor)}._grad = None"
             self.emit(text, (), (), "", True, undone=True)
+            self.draft.lines[-1] = self.draft.lines[-1]._replace(clears=(tensor,))
         elif value is not None or tensor._grad is not None:
             self.refuse("a .grad is set")
 

@@ -21,8 +21,8 @@ from ..tape.lazy import plainly
 from ..tape.modes import shared
 from ..tape.recording import inspected
 from ..tape.sparse import is_sparse
-from ..tape.storage import before_write
-from ..tape.tensor import Tensor, bump_version
+from ..tape.storage import before_write, bump
+from ..tape.tensor import Tensor
 from ._batches import Plan, device_of
 from ._checks import check_flags, check_fused
 from ._fused import fused_step
@@ -187,7 +187,10 @@ class ElementwiseOptimizer(Optimizer):
                     with device_of(batch.params[0]):
                         batch.run(self, settings)
             for p in params:
-                bump_version(p)
+                if p._ver.__class__ is int:
+                    p._ver += 1
+                else:
+                    bump(p)
         self._state_seen = list(self.state.values())
         if shared.cuda is not None and shared.cuda.held is not None:
             self._keep(shared.cuda.held)

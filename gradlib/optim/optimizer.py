@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from ..autograd.grad_mode import enable_grad
-from ..tape import dtypes, modes, recording
+from ..tape import dtypes, modes, override, recording
 from ..tape.hooks import RemovableHandle, add_hook
 from ..tape.tensor import Tensor
 
@@ -413,13 +413,17 @@ class Optimizer:
         _labelled(self, "zero_grad", self._reset_grads, set_to_none)
 
     def _reset_grads(self, set_to_none: bool) -> None:
+        plain, setter = not (modes.shared.active or override.armed), Tensor.grad
         for group in self.param_groups:
             for p in group["params"]:
                 grad = p._grad
                 if grad is None:
                     continue
                 if set_to_none:
-                    p.grad = None
+                    if plain and p.__class__.grad is setter:
+                        p._grad = None  # which is all that it does then
+                    else:
+                        p.grad = None
                     continue
                 if grad.grad_fn is not None:
                     grad.detach_()

@@ -17,7 +17,7 @@ from .memory import repeats_itself
 from .modes import RAW, shared
 from .node import total
 from .storage import before_write, bump
-from .tensor import Tensor
+from .tensor import Tensor, new
 
 _accumulating = threading.RLock()
 _BFLOAT16 = bfloat16.np
@@ -54,13 +54,19 @@ def accumulate(leaf: Tensor, grads: list, traced: int, create_graph: bool) -> No
             bump(have)
 
 
-def take(leaf: Tensor, array: np.ndarray) -> None:
-    """`accumulate` of a raw gradient that has the layout of its leaf, and that the caller alone has and drops."""
+def take(leaves: tuple[Tensor, ...], arrays: tuple[np.ndarray, ...]) -> None:
+    """`accumulate` of a raw gradient for each leaf that has its layout, and that the caller alone has and drops.
+
+    Outside of inference mode.
+    """
     with _accumulating:
-        if leaf._grad is None:
-            leaf._grad = Tensor._make(array)
-            return
-    accumulate(leaf, [array], RAW, False)
+        for leaf, array in zip(leaves, arrays, strict=True):
+            if leaf._grad is not None:
+                accumulate(leaf, [array], RAW, False)
+                continue
+            grad = leaf._grad = new(Tensor)
+            grad._array, grad._ver = array, 0
+            grad._rg, grad._fn, grad._nr, grad._grad, grad._view = False, None, 0, None, None
 
 
 def with_sparse(have: Tensor | None, grad: Any, create_graph: bool) -> Tensor:

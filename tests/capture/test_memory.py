@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 
@@ -15,6 +16,7 @@ from gradlib._capture.plan import Line
 from gradlib.devices.numpy import chains
 from gradlib.nn import functional as F
 from tests.capture.programs import MODELS, OPTIMIZERS, bits, left
+from tests.capture.running import outcome
 
 
 def plans(step):
@@ -208,6 +210,90 @@ def test_plans_of_other_shapes_give_their_memory_back(monkeypatch):
     assert arrays(step) == []
 
 
+def text_of(step):
+    return plans(step)[0].draft.source
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_and_columns_beside_small_arrays(dtype, turned):
+    g = torch.Generator().manual_seed(3)
+    row, column, cube = (
+        torch.randn(*s, generator=g, dtype=dtype) for s in ((5,), (4, 1), (3, 1, 5))
+    )
+
+    def step(x, big):
+        x = x.mT if turned else x.clone()
+        found = [x + row, column - x, x * column[0], x / row, cube * x, row * column, big + row]
+        x += row
+        x *= column
+        found.append(x.mT - column.mT)
+        return [*found, [f.stride() for f in found]]
+
+    captured = torch.capture(step)
+    for k in range(5):
+        g = torch.Generator().manual_seed(k)
+        shape = (5, 4) if turned else (4, 5)
+        x = torch.randn(*shape, generator=g, dtype=dtype)
+        big = torch.randn(1000, 5, generator=g, dtype=dtype)
+        *wanted, wanted_strides = step(x.clone(), big)
+        *found, strides = captured(x.clone(), big)
+        assert strides == wanted_strides
+        assert [bits(f) for f in found] == [bits(w) for w in wanted], k
+    assert captured.replays == 1
+    assert ("[...] = " in text_of(captured)) and text_of(captured).count("1000") == 0
+
+
+def test_gradients_are_handed_over_together_where_nobody_can_tell():
+    model = nn.Sequential(*[nn.Linear(3, 3) for _ in range(4)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first = model[0].weight
+
+    def once(x):
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    def twice(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        model(x * 2).square().sum().backward()
+        optimizer.step()
+        return first.grad.clone()
+
+    def added(x):
+        model(x).sum().backward()
+        return first.grad * 2
+
+    for step, calls in ((once, 1), (twice, 9), (added, 8)):
+        state = copy.deepcopy(model.state_dict())
+        runs = []
+        for wrap in (lambda f: f, torch.capture):
+            model.load_state_dict(state)
+            optimizer.zero_grad()
+            run, found = wrap(step), []
+            for k in range(6):
+                x = torch.randn(2, 3, generator=torch.Generator().manual_seed(k))
+                found += [outcome(run, x), *[bits(p.grad) for p in model.parameters()]]
+            runs.append(found)
+        assert runs[0] == runs[1]
+        assert text_of(run).count("take(") == calls
+
+
+def test_an_input_that_is_the_gradient_which_is_added_to():
+    first, second = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
+
+    def step(x):
+        (first * 3 + second * x).sum().backward()
+        return x * 2
+
+    runs = []
+    for run in (step, torch.capture(step)):
+        first.grad, second.grad = torch.ones(2, 3), None
+        runs.append([[bits(run(first.grad)), bits(second.grad)] for _ in range(6)])
+    assert runs[0] == runs[1]
+
+
 # -- lines -------------------------------------------------------------------------------------------------------------
 
 
@@ -240,6 +326,27 @@ def test_what_leaves_takes_along_what_may_be_its_memory():
     # memory of a parameter is no memory of the plan: what may be either is a group by itself
     lines = [line("t1", "r0"), line("t2", "t1 r0"), line("t3", "r0", 8), line("t4", "t3 r0")]
     assert places(lines, "t2") == {2: 0}
+
+
+def test_the_transposed_view_of_a_kept_array_is_kept():
+    lines = [
+        line("t1", "a0", 8),
+        *[line(f"t{k}", "t1")._replace(text=f"t{k} = t1.T") for k in (2, 3)],
+    ]
+    lines += [
+        line("t4", "a0", 8),
+        line("t5", "t4")._replace(text="t5 = t4.T"),
+        line("t6", "t2 t3 t5", 8),
+    ]
+    lines += [
+        line("t6", "t6")._replace(text="t6 = g(t6)"),
+        line("t7", "t6")._replace(text="t7 = t6.T"),
+    ]
+    layout = Layout(lines, Groups(lines, ()))
+    assert len(layout) == 5 and layout.turned == {1: 3, 2: 3, 4: 4}  # what g gives is not known
+    *kept, first, second = layout.arrays()
+    for view, array in ((first, kept[layout.places[0]]), (second, kept[layout.places[3]])):
+        assert view.base is not None and view.ctypes.data == array.ctypes.data
 
 
 def test_slots_grow_and_are_aligned():
