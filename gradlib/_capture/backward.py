@@ -73,12 +73,15 @@ class Backward(Hooks):
         if self.off or self.depth or not self.is_alone():
             self.step_aside()
             return None
+        self.watch.stop()  # no node runs yet
         try:
             plan = self._planned(roots, grads, keep_graph, create_graph, inputs, accumulate)
         except Unwritable as exc:
             self.refuse(f"backward: {exc}")
             self.step_aside()
             return None
+        finally:
+            self.watch.start()
         if plan is None:
             return None
         with self.quiet():
@@ -347,8 +350,14 @@ class Backward(Hooks):
     def _gradients(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
         """(position of the argument, its gradient), in the order in which the engine delivers them."""
         op = node.op
-        site = getattr(node, "site", None)
-        before = len(self.draft.lines)
+        outer = self.writing
+        self.writing = getattr(node, "site", None), f"backward of {op.public}", node.name()
+        try:
+            return self._of_op(op, node, grad)
+        finally:
+            self.writing = outer
+
+    def _of_op(self, op: Any, node: Any, grad: Any) -> list[tuple[int, _Pair]]:
         fused = overlays.vjp_of(formulas.numpy_backend(), op)
         found: Any = NotImplemented
         if fused is not None and op.n_out is not None and not op.variadic:
@@ -360,11 +369,6 @@ class Backward(Hooks):
                 found = self._joint(node, grad, op.vjp.fn, op.vjp.wants, op.saves)
             else:
                 found = self._separate(node, grad)
-        for k in range(before, len(self.draft.lines)):
-            what = f"backward of {op.public}"
-            line = self.draft.lines[k]
-            if not line.what:  # the others are ops of hooks
-                self.draft.lines[k] = line._replace(site=site, what=what, node=node.name())
         return found
 
     def _of_part(self, node: Any, grad: Any) -> list[tuple[int, _Pair]]:

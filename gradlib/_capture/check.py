@@ -7,21 +7,20 @@ write to their own; gradients are not set, and the random numbers are those that
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
 from ..tape.dtypes import HALVES
 from ..tape.generator import default_generator
-from .memory import INTO, Groups
+from .memory import Groups, written_into
+from .plan import FUNCTIONS
 
 # how far the numbers of libraries may be apart whose bits depend on where arrays lie, in parts of the largest one
 CLOSE, CLOSE_HALVES = 1e-4, 1e-2
 LARGE = 1 << 15  # elements
-
-
-class Differs(Exception):
-    """A line gives something else than the step; its argument is the number of the line."""
+MOST = 1 << 12  # functions of lines that are kept
 
 
 def first_difference(
@@ -40,30 +39,43 @@ def first_difference(
     ends: dict[int, list[str]] = {}  # line -> variables that are needed no more
     for name in {n for _, x in lines for n in (*x.ins, *x.outs) if n[0] == "t"}:
         ends.setdefault(groups.last[groups.of(name)], []).append(name)
-    body = ["".join(f"{name}, " for name in given) + "= arguments"] if given else []
-    for k, (i, line) in enumerate(lines):
-        body.append(line.text)
-        body += [f"check({i}, {n!r}, {n})" for n in when.get(k, ())]
-        if k in ends:
-            body.append(" = ".join(ends[k]) + " = None")
-    source = "def run(arguments, check):\n" + "".join(f"    {x}\n" for x in (*body, "return"))
-    names: dict[str, Any] = {**draft.names, "__name__": "gradlib.generated"}
-
-    def check(i: int, name: str, found: Any) -> None:
-        if not _same(found, values[name]):
-            raise Differs(i)
-
+    space = {**draft.names, **dict(zip(given, arguments, strict=True))}
     now = default_generator._pack()
     default_generator._unpack(drawn)
     try:
-        exec(source, names)
         with np.errstate(all="ignore"):
-            names["run"](arguments, check)
-    except Differs as exc:
-        return draft.lines[exc.args[0]]
+            for k, (i, line) in enumerate(lines):
+                run, names = _function_of(line)
+                space.update(zip(line.outs, run(*map(space.get, names)), strict=True))
+                if not all([_same(space[n], values[n]) for n in when.get(k, ())]):
+                    return draft.lines[i]
+                for n in ends.get(k, ()):
+                    space[n] = None
     finally:
         default_generator._unpack(now)
     return None
+
+
+_VARIABLES = re.compile(r"(?<![\w.])[tarAc]\d+\b")
+_functions: dict[tuple, Any] = {}  # of lines, whatever their variables are called
+
+
+def _function_of(line: Any) -> tuple[Any, tuple[str, ...]]:
+    """A line as a function that gives its results, and the variables that it is called with.
+
+    Lines that only differ in these have one: to compile the lines of a plan takes longer than to run them.
+    """
+    names: dict[str, str] = {}
+    text = _VARIABLES.sub(lambda m: names.setdefault(m[0], f"p{len(names)}"), line.text)
+    outs = "".join(f"{names.get(n, n)}, " for n in line.outs)
+    found = _functions.get((text, outs))
+    if found is None:
+        if len(_functions) >= MOST:
+            _functions.clear()
+        space: dict[str, Any] = {**FUNCTIONS, "__name__": "gradlib.generated"}
+        exec(f"def run({', '.join(names.values())}):\n    {text}\n    return ({outs})", space)
+        found = _functions[text, outs] = space["run"]
+    return found, tuple(names)
 
 
 def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list[str]]:
@@ -78,13 +90,15 @@ def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list
     for k, line in enumerate(lines):
         if not line.outs:
             written.update({groups.of(name): k for name in line.ins})
-        elif into := INTO.search(line.text):
+        elif into := written_into(line.text):
             sums.setdefault(groups.of(into[1]), []).append(k)
         made.update(dict.fromkeys(line.outs, k))
     found: dict[int, list[str]] = {}
     for name, k in made.items():
-        last = max(k, written.get(groups.of(name), 0))
-        if name in values and not any([k < s <= last for s in sums.get(groups.of(name), ())]):
+        if name not in values:
+            continue
+        last = max(k, written.get(group := groups.of(name), 0))
+        if last == k or not any([k < s <= last for s in sums.get(group, ())]):
             found.setdefault(last, []).append(name)
     return found
 

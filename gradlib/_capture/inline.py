@@ -350,7 +350,7 @@ def calls(
     key = _key(function, args, names, kwargs)
     templates = draft.learned.templates
     if key is not None and key in templates:
-        return _again(draft, templates[key], names, args, kwargs)
+        return templates[key].lines(draft, names, args, kwargs)
     before = draft.mark()
     trace = Trace(draft)
     probes = {id(a): Probe(trace, a, n) for a, n in zip(args, names, strict=True) if n is not None}
@@ -373,11 +373,11 @@ def calls(
         used = {n: draft.names[n] for text in texts for n in _CONSTANT.findall(text)}
         for name in names:  # of an array that is a constant, in whose place another one may stand
             used.pop(name, None)
-        others = [a for a, n in zip(args, names, strict=True) if n is None]  # whose ids stay theirs
-        templates[key] = found, list(names), used, (function, others, kwargs)
+        others = [a for a, n in zip(args, names, strict=True) if n is None]
+        templates[key] = template = _Template(found, names, used, function, others, kwargs)
         if found is not None:  # written as it will be the next time
             draft.back_to(*before)
-            return _again(draft, templates[key], names, args, kwargs)
+            return template.lines(draft, names, args, kwargs)
     return found
 
 
@@ -479,30 +479,68 @@ def _key(function: Any, args: list, names: list, kwargs: dict) -> tuple | None:
     return tuple(parts)
 
 
-def _again(draft: Any, template: tuple, names: list, args: list, kwargs: dict) -> tuple | None:
-    """The lines of a template for other variables, and arguments that are equal to those that it was made of."""
-    traced, before, used, (_, others, settings) = template
-    if traced is None:
-        return None
-    new: dict[str, str] = {o: n for o, n in zip(before, names, strict=True) if o is not None}
-    given = [a for a, n in zip(args, names, strict=True) if n is None]
-    same = _by_id([*others, *settings.values()], [*given, *kwargs.values()])
-    new.update({n: draft.constant(same.get(id(value), value)) for n, value in used.items()})
+class _Template:
+    """The calls of a kernel, whatever variables it is called with.
 
-    def renamed(name: str) -> str:
-        found = new.get(name)
-        if found is None:
-            found = new[name] = draft.fresh()
-        return found
+    Args:
+        found: lines, and the variables of their results; None if the calls cannot be told.
+        names: the variables of its arguments, None for those that are none. used: other constants in the lines.
+        function, others, settings: what it is, and arguments that are no variables: their ids stay theirs.
+    """
 
-    lines = []
-    for text, outs, ins, known in traced[0]:
-        written = _VARIABLE.sub(lambda m: renamed(m[0]), text)
-        if known is not None:
-            known = known._replace(text=_VARIABLE.sub(lambda m: renamed(m[0]), known.text))
-        given, used = tuple([renamed(o) for o in outs]), tuple([renamed(i) for i in ins])
-        lines.append((written, given, used, known))
-    return lines, tuple([new[o] for o in traced[1]])
+    def __init__(
+        self,
+        found: Any,
+        names: list,
+        used: dict[str, Any],
+        function: Any,
+        others: list,
+        settings: dict,
+    ):
+        self._known = found is not None
+        self._function, self._others, self._settings = function, others, settings
+        self._used = list(used.values())
+        places: dict[str, int] = {}  # of variables
+        for name in (*filter(None, names), *used):
+            places.setdefault(name, len(places))
+        self._given = [names.index(n) for n in places if n not in used]
+
+        def place(name: str) -> int:
+            return places.setdefault(name, len(places))
+
+        def pattern(text: str) -> str:
+            text = text.replace("{", "{{").replace("}", "}}")
+            return _VARIABLE.sub(lambda m: f"{{{place(m[0])}}}", text)
+
+        self._lines = [
+            (
+                pattern(text),
+                None if new is None else (pattern(new.text), new),
+                [place(o) for o in outs],
+                [place(i) for i in ins],
+            )
+            for text, outs, ins, new in (found[0] if found is not None else ())
+        ]
+        self._outs = [place(o) for o in found[1]] if found is not None else []
+        self._count = len(places)
+
+    def lines(self, draft: Any, names: list, args: list, kwargs: dict) -> tuple | None:
+        """The lines for other variables, and arguments that are equal to those that it was made of."""
+        if not self._known:
+            return None
+        new: list[str] = [names[i] for i in self._given]
+        if self._used:
+            given = [a for a, n in zip(args, names, strict=True) if n is None]
+            same = _by_id([*self._others, *self._settings.values()], [*given, *kwargs.values()])
+            new += [draft.constant(same.get(id(value), value)) for value in self._used]
+        new += [draft.fresh() for _ in range(self._count - len(new))]
+        lines = []
+        for text, known, outs, ins in self._lines:
+            if known is not None:
+                known = Made(known[0].format(*new), *known[1][1:])
+            written = tuple([new[o] for o in outs]), tuple([new[i] for i in ins])
+            lines.append((text.format(*new), *written, known))
+        return lines, tuple([new[o] for o in self._outs])
 
 
 def _by_id(old: Any, new: Any) -> dict[int, Any]:

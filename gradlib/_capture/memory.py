@@ -17,12 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-INTO = re.compile(r"\bout=(t\d+)\)$")  # a call that gives back the array that it writes to
+_INTO = re.compile(r"\bout=(t\d+)\)$")
 _SAME = re.compile(r"t\d+ = (t\d+)")
 _TURNED = re.compile(r"t\d+ = (t\d+)\.T")
 OUT = "@out"  # stands for the kept array in the text of a line
 ALIGNED = 64  # bytes: a line of the cache
 APART = 320  # bytes between two arrays, so that they do not lie at the same places of pages
+
+
+def written_into(text: str) -> re.Match | None:
+    """The array that a call writes to and gives back, as group 1."""
+    return _INTO.search(text) if "out=" in text else None
 
 
 class Made(NamedTuple):
@@ -98,7 +103,7 @@ class Groups:
         self.last: dict[str, int] = {}  # of a group: the last line that names one of it
         for line in lines:
             if line.made is None and line.outs:
-                into = INTO.search(line.text) if len(line.outs) == 1 else None
+                into = written_into(line.text) if len(line.outs) == 1 else None
                 names = [
                     n for n in (*line.outs, *(into.groups() if into else line.ins)) if n[0] == "t"
                 ]
@@ -155,21 +160,24 @@ class Layout:
         self.places: dict[int, int] = {}
         self._arrays: dict[tuple, int] = {}  # (slot, shape, dtype) -> number
         sizes: list[int] = []  # of slots, in bytes
-        free: list[int] = []  # the one that was used last comes last
+        free: dict[int, list[int]] = {}  # by size; the one that was used last comes last
         ends: dict[int, list[int]] = {}  # line -> slots that are free after it
         for i, line in enumerate(lines):
-            free += ends.pop(i - 1, ())
+            for slot in ends.pop(i - 1, ()):
+                free.setdefault(sizes[slot], []).append(slot)
             if line.made is None or not line.made.text or not groups.stays(line.outs[0]):
                 continue
             _, shape, dtype = line.made
             need = math.prod(shape) * dtype.itemsize
-            slot = _best(free, sizes, need)
-            if slot is None:
+            size = _nearest(free, need)
+            if size is None:
                 slot = len(sizes)
                 sizes.append(need)
             else:
-                free.remove(slot)
-                sizes[slot] = max(sizes[slot], need)
+                slot = free[size].pop()
+                if not free[size]:
+                    del free[size]
+                sizes[slot] = max(size, need)
             ends.setdefault(groups.last[groups.of(line.outs[0])], []).append(slot)
             key = slot, shape, dtype
             self.places[i] = self._arrays.setdefault(key, len(self._arrays))
@@ -190,7 +198,7 @@ class Layout:
                 where[line.outs[0]] = self.places[i]
                 continue
             same = _SAME.fullmatch(line.text) or _TURNED.fullmatch(line.text)
-            same = same or INTO.search(line.text)
+            same = same or written_into(line.text)
             kept = where.get(same[1]) if same else None
             for out in line.outs:
                 where.pop(out, None)
@@ -215,11 +223,11 @@ class Layout:
         return len(self._arrays) + len(self._turned)
 
 
-def _best(free: list[int], sizes: list[int], need: int) -> int | None:
-    """Of the free slots the nearest in size, and of several the one that was used last; None if none is near."""
-    best, least = None, need * 3  # farther away from what is needed: rather a slot of its own
-    for slot in reversed(free):
-        distance = abs(sizes[slot] - need)
+def _nearest(sizes: Iterable[int], need: int) -> int | None:
+    """The size that is nearest to what is needed; None if none is near: rather a slot of its own."""
+    best, least = None, need * 3
+    for size in sizes:
+        distance = abs(size - need)
         if distance < least:
-            best, least = slot, distance
+            best, least = size, distance
     return best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..tape.modes import (
     shared,
     state,
 )
+from ..tape.source import user_frame
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
 from .inline import always_declines, calls, holds_arrays, out_of
@@ -72,9 +74,12 @@ class Ops(Writer):
             return interpret.record(op, args, attrs, raw, hidden)
         self.watch.stop()
         self.spans += 1
+        outer, frame = self.writing, user_frame(sys._getframe(1))
+        self.writing = (frame.f_code, frame.f_lasti), "", ""
         try:
             return self._execute(op, args, attrs, compute, given)
         finally:
+            self.writing = outer
             self.watch.start()
 
     def _execute(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: Any) -> Any:

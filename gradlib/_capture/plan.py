@@ -75,10 +75,7 @@ class Draft:
 
     def __init__(self, learned: Learned, fuses: bool = False) -> None:
         self.lines: list[Line] = []
-        self.names: dict[str, Any] = {
-            "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "take": take,
-            "bump": bump,
-        }  # fmt: skip
+        self.names: dict[str, Any] = dict(FUNCTIONS)
         self.constants: list[Any] = []
         self.guards: list[bytes] = []  # values that it is for, see `Reads`
         self.learned = learned
@@ -315,6 +312,12 @@ def accumulate_into(leaf: Any, gradients: list) -> None:
         gradients[0] = grad.astype(leaf._array.dtype)
     del grad
     accumulate(leaf, gradients, RAW, False)
+
+
+FUNCTIONS = {
+    "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "take": take, "bump": bump,
+}  # fmt: skip
+"""What lines of all plans call by name."""
 
 
 def _at(line: Line) -> str:

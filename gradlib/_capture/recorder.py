@@ -23,7 +23,16 @@ from ..tape.attributes import INTERNAL, raw_attributes
 from ..tape.device import default, device
 from ..tape.dtypes import dtype, get_default_dtype
 from ..tape.generator import default_generator
-from ..tape.modes import AUTOCAST, NO_GRAD, OBSERVE, PROFILE, state
+from ..tape.modes import (
+    AUTOCAST,
+    FORWARD_AD,
+    NO_GRAD,
+    OBSERVE,
+    PROFILE,
+    SAVED_HOOKS,
+    VMAP,
+    state,
+)
 from ..tape.node import edge
 from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.switches import switches
@@ -40,7 +49,10 @@ ndarray = np.ndarray
 _READS = "its value is read, and Python may go another way with another one"
 _PLAIN = OBSERVE | PROFILE | NO_GRAD  # flags with which an optimizer steps as without
 HANGING = object()  # the node of a result that backward may be called on
-_READ = "item"  # what `Recorder.enter` gives for a read
+_RUNS_MORE = (
+    FORWARD_AD | VMAP | SAVED_HOOKS | AUTOCAST
+)  # flags with which an op may run more than itself
+_UNWATCHED = "unwatched"  # what `Recorder.enter` gives where it stopped the watch
 
 
 def drawn_again(replay: Any, function: Callable, *args: Any) -> Any:
@@ -246,20 +258,26 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("a .grad is set")
 
     def enter(self, name: str, op: Any, args: Any, attrs: tuple, seq: int, scope: int) -> Any:
-        """Of `recording.Recorder`: only what is no op is of interest."""
-        if scope == recording.OP and op is None and not self.depth:
-            if sys._getframe(2).f_code is recording.function_span.__code__:
+        """Of `recording.Recorder`: what is no op is of interest; an op runs nothing of the program, as a rule."""
+        if scope == recording.OP and not self.depth:
+            if op is not None:
+                if not (
+                    self.off or state.bits & _RUNS_MORE or name.endswith("_")
+                ):  # a write may warn
+                    self.watch.stop()
+                    return _UNWATCHED
+            elif sys._getframe(2).f_code is recording.function_span.__code__:
                 pass  # a custom Function, whose ops are recorded
             elif name != "item":
                 self.refuse(f"{name} is no op")
             elif not self.off:
                 self.watch.stop()
                 self.read(args[0])
-                return _READ
+                return _UNWATCHED
         return None
 
     def exit(self, token: Any, result: Any) -> None:
-        if token is _READ:
+        if token is _UNWATCHED:
             self.watch.start()
 
     def host_reads(self, name: str, tensor: Any) -> None:

@@ -71,6 +71,8 @@ class Writer:
         self.gradients: list[bool] = []  # of the tensors that are reached: whether they had one
         self.depth = 0  # inside kernels and what is recorded as a whole
         self.spans = 0  # ops and nodes so far
+        # of lines that are written now: where in the program, and of which node what
+        self.writing: tuple[Any, str, str] | None = None
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`
         # a draft of a recording before, which is tried out as soon as it has to be
         self.confirms = False
@@ -200,9 +202,14 @@ class Writer:
         if effect and not (undone or again):
             self.confirm()
             self.lasting = self.lasting or what or text
-        frame = user_frame(sys._getframe(1))
-        site = frame.f_code, frame.f_lasti
-        line = Line(text, outs, ins, site, what, effect, self.spans, made=made, again=again)
+        node = ""
+        if self.writing is None or (what and self.writing[1]):
+            frame = user_frame(sys._getframe(1))
+            site = frame.f_code, frame.f_lasti
+        else:
+            site, of, node = self.writing
+            what = what or of
+        line = Line(text, outs, ins, site, what, effect, self.spans, node, made, again=again)
         self.draft.lines.append(line)
 
     def name_of(self, array: Any) -> str | None:
