@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .memory import OUT, Made, filled, made, repeated
+from .template import Template
 
 ndarray = np.ndarray
 LARGE = 1 << 17  # elements from which the time is in the calls, which may be spread over threads
@@ -374,7 +375,7 @@ def calls(
         for name in names:  # of an array that is a constant, in whose place another one may stand
             used.pop(name, None)
         others = [a for a, n in zip(args, names, strict=True) if n is None]
-        templates[key] = template = _Template(found, names, used, function, others, kwargs)
+        templates[key] = template = Template(found, names, used, function, others, kwargs)
         if found is not None:  # written as it will be the next time
             draft.back_to(*before)
             return template.lines(draft, names, args, kwargs)
@@ -454,7 +455,6 @@ def holds_arrays(value: Any) -> bool:
 
 
 _CONSTANT = re.compile(r"\bc\d+\b")
-_VARIABLE = re.compile(r"\b[tarc]\d+\b")
 
 
 def _key(function: Any, args: list, names: list, kwargs: dict) -> tuple | None:
@@ -477,79 +477,6 @@ def _key(function: Any, args: list, names: list, kwargs: dict) -> tuple | None:
     except TypeError:
         return None
     return tuple(parts)
-
-
-class _Template:
-    """The calls of a kernel, whatever variables it is called with.
-
-    Args:
-        found: lines, and the variables of their results; None if the calls cannot be told.
-        names: the variables of its arguments, None for those that are none. used: other constants in the lines.
-        function, others, settings: what it is, and arguments that are no variables: their ids stay theirs.
-    """
-
-    def __init__(
-        self,
-        found: Any,
-        names: list,
-        used: dict[str, Any],
-        function: Any,
-        others: list,
-        settings: dict,
-    ):
-        self._known = found is not None
-        self._function, self._others, self._settings = function, others, settings
-        self._used = list(used.values())
-        places: dict[str, int] = {}  # of variables
-        for name in (*filter(None, names), *used):
-            places.setdefault(name, len(places))
-        self._given = [names.index(n) for n in places if n not in used]
-
-        def place(name: str) -> int:
-            return places.setdefault(name, len(places))
-
-        def pattern(text: str) -> str:
-            text = text.replace("{", "{{").replace("}", "}}")
-            return _VARIABLE.sub(lambda m: f"{{{place(m[0])}}}", text)
-
-        self._lines = [
-            (
-                pattern(text),
-                None if new is None else (pattern(new.text), new),
-                [place(o) for o in outs],
-                [place(i) for i in ins],
-            )
-            for text, outs, ins, new in (found[0] if found is not None else ())
-        ]
-        self._outs = [place(o) for o in found[1]] if found is not None else []
-        self._count = len(places)
-
-    def lines(self, draft: Any, names: list, args: list, kwargs: dict) -> tuple | None:
-        """The lines for other variables, and arguments that are equal to those that it was made of."""
-        if not self._known:
-            return None
-        new: list[str] = [names[i] for i in self._given]
-        if self._used:
-            given = [a for a, n in zip(args, names, strict=True) if n is None]
-            same = _by_id([*self._others, *self._settings.values()], [*given, *kwargs.values()])
-            new += [draft.constant(same.get(id(value), value)) for value in self._used]
-        new += [draft.fresh() for _ in range(self._count - len(new))]
-        lines = []
-        for text, known, outs, ins in self._lines:
-            if known is not None:
-                known = Made(known[0].format(*new), *known[1][1:])
-            written = tuple([new[o] for o in outs]), tuple([new[i] for i in ins])
-            lines.append((text.format(*new), *written, known))
-        return lines, tuple([new[o] for o in self._outs])
-
-
-def _by_id(old: Any, new: Any) -> dict[int, Any]:
-    """What is in the place of each object of a tree in an equal one."""
-    found = {id(o): n for o, n in zip(old, new, strict=True)}
-    for o, n in zip(old, new, strict=True):
-        if isinstance(o, (tuple, list)) and o is not n:
-            found |= _by_id(o, n)
-    return found
 
 
 def _texts(lines: list) -> list[str]:

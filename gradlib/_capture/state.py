@@ -14,7 +14,7 @@ import re
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
@@ -99,6 +99,7 @@ class State:
         self.barred: dict[int, str] = {}
         self.functions: list[Any] = []
         self._python: dict[type, bool] = {}  # see `_is_python`
+        self._slots_of: dict[type, list[str]] = {}
         self.kept: list[Any] = []
         self.names: set[str] = set()  # attributes that the code reads
         self._dicts: list[Any] = []
@@ -371,7 +372,9 @@ class State:
                 self._dict(d, path, ".{}")
                 if d and is_library(_file(kind.__init__)):
                     self._fixed.add(id(d))
-            for name in _slots(kind):
+            if (slots := self._slots_of.get(kind)) is None:
+                slots = self._slots_of[kind] = _slots(kind)
+            for name in slots:
                 if hasattr(value, name):
                     self._slots.append((value, name))
                     self._todo.append((getattr(value, name), f"{path}.{name}"))
@@ -436,7 +439,7 @@ class State:
                 }
             if _catches(code):
                 self.barred[id(code)] = f"{path} catches exceptions, which a plan hands on"
-            for instruction in dis.get_instructions(code):
+            for instruction in instructions(code):
                 name = instruction.argval
                 if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                     if name in f.__globals__:
@@ -479,6 +482,12 @@ _OF_LEAVES = {
 }
 
 
+@lru_cache(512)
+def instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
+    """What a piece of code consists of."""
+    return tuple(dis.get_instructions(code))
+
+
 def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
     """A function's code and that of the functions in it."""
     yield code
@@ -489,7 +498,7 @@ def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _catches(code: types.CodeType) -> bool:
     """Whether the code has an `except` or `finally`: a handler that is none of a `with` block."""
-    names = [i.opname for i in dis.get_instructions(code)]
+    names = [i.opname for i in instructions(code)]
     return names.count("PUSH_EXC_INFO") > names.count("WITH_EXCEPT_START")
 
 

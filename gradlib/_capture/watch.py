@@ -7,7 +7,6 @@ random numbers of others), and values of tensors that go to Python: each ends th
 from __future__ import annotations
 
 import contextlib
-import dis
 import os
 import sys
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
@@ -24,6 +23,7 @@ from ..tape.generator import Generator
 from ..tape.interop import Interop
 from ..tape.source import LIBRARY, is_library
 from ..tape.tensor import Tensor
+from .state import instructions
 
 _PURE = frozenset(
     "abs all any bin callable chr dict divmod filter float format frozenset getattr hasattr hash hex int isinstance "
@@ -103,7 +103,7 @@ def _looked_up(code: CodeType, space: dict) -> list[tuple[dict, str]]:
     found = _LOOKED_UP.get(code)
     if found is None:
         found, module = _LOOKED_UP.setdefault(code, []), None
-        for i in dis.get_instructions(code):
+        for i in instructions(code):
             if i.opname == "LOAD_GLOBAL":
                 module = space.get(i.argval)
             elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(module, ModuleType):
@@ -153,7 +153,7 @@ class Watch:
 
     def _hands_on(self, code: CodeType, frame: FrameType) -> str | None:
         """Functions of C that the code loads but does not call: to be called where the profiling hook does not look."""
-        for i in dis.get_instructions(code):
+        for i in instructions(code):
             found = None
             if i.opname == "LOAD_GLOBAL" and not (i.arg or 0) & 1:
                 found = frame.f_globals.get(i.argval, frame.f_builtins.get(i.argval))
