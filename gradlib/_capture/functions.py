@@ -56,6 +56,8 @@ class Functions(Casting):
         grad: a gradient with its variable; for several outputs a list of them or of None; None if none came.
         """
         pairs = [grad] if node.n_out == 1 else list(grad or [None] * node.n_out)
+        missing = node._outputs if node.ctx.materialize_grads else [None] * len(pairs)
+        pairs = [p or self._zeros(like) for p, like in zip(pairs, missing, strict=True)]
         given = [None if p is None else self._tensor_of(*p) for p in pairs]
         writes = len(self.writes)
         outs = self.blamed(node, lambda: node.gradients(given, 1))
@@ -66,6 +68,14 @@ class Functions(Casting):
             if target is not None and out is not None:
                 result.append((i, self._given_back(out)))
         return result
+
+    def _zeros(self, like: tuple | None) -> tuple[Any, str] | None:
+        """In the place of a gradient that did not come."""
+        if like is None or like[2] is not np.ndarray:
+            return None
+        name, array = self.draft.fresh(), np.zeros(*like[:2])
+        self.emit(f"{name} = {self.draft.constant(array)}.copy()", (name,), ())
+        return array, name
 
     def _tensor_of(self, array: Any, name: str) -> Tensor:
         """A gradient as a tensor; what it is called from now on is no name of a sum that others are added to."""

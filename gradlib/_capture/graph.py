@@ -11,17 +11,16 @@ import weakref
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from ..autograd.function import BackwardCFunction
 from ..op.inplace import CopySlices
 from ..tape.node import AccumulateGrad, VariadicNode, edge
 from ..tape.saved import DIRECT, PACKED, Part
 from ..tape.storage import Storage, share, version_of
 from ..tape.tensor import Tensor
+from . import contexts
+from .contexts import Unwritable
 
 new = object.__new__
-
-
-class Unwritable(Exception):
-    """A node whose gradient cannot be written down; the text says why."""
 
 
 class Through(VariadicNode):
@@ -71,7 +70,8 @@ class NodeAgain(NamedTuple):
     fixed: slots that are the same each time. raw: slots, and where their values are in what a replay saves. tensors:
     names of saved tensors, and which they are. results: (name, where its array is, number of its owner or -1, output,
     the node that wrote it through a view and what `Part` has beside it, or None). edges: ("node", number, output),
-    ("out", number), ("nowhere",) or None. part: of `CopySlices`, the node of the op that wrote.
+    ("out", number), ("nowhere",) or None. part: of `CopySlices`, the node of the op that wrote. context: of a custom
+    Function.
     """
 
     kind: type
@@ -80,7 +80,8 @@ class NodeAgain(NamedTuple):
     tensors: tuple
     results: tuple
     edges: tuple
-    part: Any
+    part: Any = None
+    context: Any = None
 
 
 class Graph:
@@ -150,7 +151,10 @@ class Graph:
              [(n.kind, n.raw, n.tensors, n.edges, [r[:4] for r in n.results]) for n in g.nodes])
             for g in (self, other)
         ]  # fmt: skip
-        return mine == others
+        pairs = zip(self.nodes, other.nodes, strict=False)
+        return mine == others and all(
+            [n.context is None or n.context.same(o.context) for n, o in pairs]
+        )
 
     # -- how it is -------------------------------------------------------------------------------------------------
 
@@ -170,10 +174,6 @@ class Graph:
             self._recorder.check_node(node)
             if node.extra is not None or _packs(node):
                 raise Unwritable(f"{node.name()} has hooks, a retained gradient or packed values")
-            if self._recorder.is_function(node):
-                raise Unwritable(
-                    f"{node.name()} is a custom Function, whose backward is called later"
-                )
             if id(node) in self._recorder.released:
                 raise Unwritable("backward was called already")
             found[id(node)] = node
@@ -200,6 +200,12 @@ class Graph:
 
     def _described(self, node: Any, edges: Any = None) -> NodeAgain:
         """edges: of the node of an op that writes to a view."""
+        name = node.name()
+
+        def own(output: Any) -> tuple[int, int]:
+            at = self._save(self._recorder.name_of(output.array), name)
+            return at, self._owner(output.storage)[0]
+
         if node.__class__ is CopySlices:
             fixed = (("base_layout", node.base_layout), ("replay", node.replay))
             edges = self._left(node)
@@ -207,7 +213,10 @@ class Graph:
             first = None if node.fn.targets()[0] is None else ("nowhere",)
             part = self._described(node.fn, (first, *edges[1:]))
             return NodeAgain(CopySlices, (*_site(node), *fixed), (), (), (), edges, part)
-        op, name = node.op, node.name()
+        if self._recorder.is_function(node):
+            context = contexts.describe(node, lambda t: self._tensor(t, name), own)
+            return NodeAgain(type(node), _site(node), (), (), (), self._left(node), context=context)
+        op = node.op
         fixed, raw, tensors, results = list(_site(node)), [], [], []
         for key in op.saved_tensors:
             value, version = getattr(node, f"s_{key}"), getattr(node, f"v_{key}")
@@ -244,7 +253,7 @@ class Graph:
                 fixed.append((slot, getattr(node, slot)))
         edges = self._left(node) if edges is None else edges
         return NodeAgain(
-            type(node), tuple(fixed), tuple(raw), tuple(tensors), tuple(results), edges, None
+            type(node), tuple(fixed), tuple(raw), tuple(tensors), tuple(results), edges
         )
 
     def _left(self, node: Any) -> tuple:
@@ -392,6 +401,10 @@ class _Made(NamedTuple):
         """Give a node what it had."""
         for slot, value in how.fixed:
             setattr(node, slot, value)
+        if how.context is not None:
+            contexts.fill(
+                node, how.context, self.values, self.tensors, self.storages, self.versions
+            )
         for slot, at in how.raw:
             setattr(node, slot, self.values[at])
         for key, k in how.tensors:
@@ -444,6 +457,8 @@ class OfWhole(Part):
 
 def _with_history(node: Any, nr: int, whole: Any, number: int) -> None:
     """Let the results that `node` saved of its output `nr` have their history in `whole`."""
+    if isinstance(node, BackwardCFunction):
+        contexts.hang(node, nr, whole, number)
     for key in () if node.op is None else node.op.saved_results:
         kept = getattr(node, f"k_{key}")
         storage, have = kept if type(kept) is tuple else (kept, 0)
@@ -459,6 +474,8 @@ def _site(node: Any) -> tuple:
 
 def _saved_with_history(node: Any) -> list[Any]:
     """The tensors that a node saved, not as numbers, and that require grad."""
+    if isinstance(node, BackwardCFunction):
+        return [t for t in contexts.tensors_of(node) if t._rg]
     node = node.fn if node.__class__ is CopySlices else node
     names = () if node.op is None else node.op.saved_tensors
     kept = [getattr(node, f"s_{name}") for name in names if getattr(node, f"v_{name}") >= 0]

@@ -9,26 +9,32 @@ gradients are added up as without it.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from numpy import generic, ndarray
 
-from ..op.inplace import CopySlices
+from ..tape.device import default
+from ..tape.dtypes import get_default_dtype
 from ..tape.engine import GraphTask, run
 from ..tape.generator import default_generator
-from ..tape.modes import ANOMALY, DIFFERENTIATED, RAW, shared, state
+from ..tape.modes import ANOMALY, DIFFERENTIATED, NO_GRAD, RAW, shared, state
 from ..tape.node import VariadicNode, deliver, edge, next_seq
 from ..tape.saved import freed
 from ..tape.source import user_frame
 from ..tape.storage import Storage, share, version_of
-from .backward import Backward
+from ..tape.switches import switches
 from .check import first_difference
+from .contexts import code_of
 from .graph import Graph, Through, Unwritable
 from .memory import Groups, Layout
 from .plan import Draft, Learned, variables
+from .recorder import Recorder
+from .state import Opaque, State
 
 KEPT = 1 << 26  # bytes of memory of plans beside the one that was replayed last
 KEYS = 8  # layouts of arriving gradients that passes are written down for
@@ -42,15 +48,18 @@ class _Nothing:
         self.functions: list[Any] = []
 
 
-class PassRecorder(Backward):
+class PassRecorder(Recorder):
     """Runs one pass through the nodes of a step, and writes it down.
 
     Args:
-        values: what the step saved. grads: the gradients that arrive, or None.
+        values: what the step saved. grads: the gradients that arrive, or None. reached: what the code of custom
+            Functions can reach, if there are any.
     """
 
-    def __init__(self, learned: Learned, fuses: bool, values: tuple, grads: tuple):
-        super().__init__(_Nothing(), [], learned, fuses)  # pyright: ignore[reportArgumentType]
+    def __init__(
+        self, learned: Learned, fuses: bool, values: tuple, grads: tuple, reached: State | None
+    ):
+        super().__init__(reached or _Nothing(), [], learned, fuses)  # pyright: ignore[reportArgumentType]
         self.given = [self.draft.fresh() for _ in (*values, *grads)]
         self.all = (*values, *grads)
         for value, name in zip(self.all, self.given, strict=True):
@@ -77,13 +86,13 @@ class PassRecorder(Backward):
             if grad is not None:
                 self._deliver(inbox, nodes[k], nr, (grad, name))
         found: dict[Any, Any] = {}
+        there = run_in_pass(graph, nodes, grads)
         for node in reversed(nodes):
             grad = inbox.pop(node, None)
             self.spans += 1
-            if grad is None:
+            if grad is None and not (self.is_function(node) and node in there):
                 continue
-            part = node.__class__ is CopySlices
-            for i, pair in (self._of_part if part else self._gradients)(node, grad):
+            for i, pair in self._run_node(node, grad):
                 target, nr = node.edges()[i]
                 if target.__class__ is Through:
                     found[target] = pair
@@ -91,16 +100,39 @@ class PassRecorder(Backward):
                     self._deliver(inbox, target, nr, pair)
         return found
 
+    def read(self, tensor: Any) -> None:
+        """A value of a tensor goes to Python."""
+        self.host_reads("backward of a custom Function", tensor)
+
+    def over(self) -> None:
+        """The pass has run: whether the code of custom Functions did what no line does."""
+        if default_generator._pack() != self.draws:
+            self.refuse("random numbers are drawn outside of what is recorded", False)
+        if not self.reached.unchanged():
+            self.refuse(f"it changes what outlives it: {self.reached.difference()}", False)
+
     def confirm(self) -> None:
         """Try the lines out."""
-        state_now = default_generator._pack()
+        drawn = self.drawn_from
         try:
-            line = first_difference(self.draft, self.given, self.all, self.values, state_now)
+            line = first_difference(self.draft, self.given, self.all, self.values, drawn)
         except Exception as exc:
             self.refuse(f"its lines cannot be run: {type(exc).__name__}: {exc}", False)
             return
         if line is not None:
             self.refuse(f"its lines give other numbers than the step: {line.what}", site=line.site)
+
+
+def run_in_pass(graph: Graph, nodes: list, grads: tuple) -> set:
+    """The nodes that a pass comes to, with a gradient or without: custom Functions run without one, too."""
+    stack = [nodes[k] for (k, _), grad in zip(graph.roots, grads, strict=True) if grad is not None]
+    found = set(stack)
+    while stack:
+        for target in stack.pop().targets():
+            if target is not None and target not in found:
+                found.add(target)
+                stack.append(target)
+    return found
 
 
 class Pass:
@@ -115,6 +147,8 @@ class Pass:
         self.memory: list[tuple] = []
         self.layout: Any = None
         self.gives: frozenset[int] = frozenset()
+        self.reached: State | None = None  # by the code of custom Functions
+        self.given_up = False
 
     def make(self, draft: Draft, given: list[str], returns: str, count: int) -> None:
         """Compile a draft. count: of values that were saved."""
@@ -223,6 +257,8 @@ class Region:
         self.learned = Learned()
         self.lock = threading.Lock()
         self.own = [(s.owner, s.at) for s in graph.tensors if s.itself]
+        kinds = [n.kind._forward_cls for n in graph.nodes if n.context is not None]
+        self.functions = [(f, code_of(f)) for f in dict.fromkeys(kinds)]
         shared.join = join
 
     def saved(self) -> list[str]:
@@ -266,9 +302,17 @@ class Region:
 
     def gradients(self, node: Any, values: tuple, owners: list, grads: tuple, traced: int) -> tuple:
         """The gradients for the edges of a node."""
-        if traced == RAW and not state.bits & ANOMALY and self._current(node, values, owners):
+        usual = not state.bits & (~NO_GRAD if self.functions else ANOMALY)
+        if traced == RAW and usual and self._current(node, values, owners):
             key = tuple([None if g is None else (g.__class__, g.strides, g.dtype) for g in grads])
+            if self.functions:
+                key = key, get_default_dtype(), default.device, switches.deterministic
             how = self.passes.get(key)
+            if how is not None and how.given_up:
+                return self._through(node, values, owners, grads, traced)
+            if how is not None and how.reached is not None and not how.reached.unchanged():
+                self.refuse(f"backward: {how.reached.difference()}", "")
+                return self._through(node, values, owners, grads, traced)
             if how is not None and how.run is not None:
                 kept, mine = node.memory, None
                 try:
@@ -296,6 +340,8 @@ class Region:
 
     def _current(self, node: Any, values: tuple, owners: list) -> bool:
         """Whether what the node saved is as it was; if not, its own nodes say what is wrong."""
+        if any([code_of(function) != code for function, code in self.functions]):
+            return False
         for owner, version in zip(owners, node.versions, strict=True):
             if (owner.version if owner.__class__ is Storage else version_of(owner)) != version:
                 return False
@@ -324,6 +370,9 @@ class Region:
                 deliver(task.inbox, nodes[k], nr, grad)
         needed, state.needed = state.needed, None
         try:
+            if self.functions:
+                there = run_in_pass(self.graph, nodes, grads)
+                nodes = [n for n in nodes if n in there]
             run(task, [*outs, *nodes], {}, set())
         finally:
             state.needed = needed
@@ -334,22 +383,36 @@ class Region:
         if len(self.passes) == KEYS and key not in self.passes:
             self.refuse(f"backward is called with more than {KEYS} layouts of gradients", "")
             return self._through(node, values, owners, grads, RAW)
-        how = self.passes.setdefault(key, Pass())
+        how, reached = self.passes.setdefault(key, Pass()), None
+        if self.functions:
+            try:
+                reached = State(*chain.from_iterable([code for _, code in self.functions]))
+            except Opaque as exc:
+                self.refuse(f"backward: {exc}", "")
+                how.given_up = True
+                return self._through(node, values, owners, grads, RAW)
         nodes, outs = self._again(node, values, owners)
-        recorder = PassRecorder(self.learned, self.fuses, values, grads)
+        recorder = PassRecorder(self.learned, self.fuses, values, grads, reached)
         needed, state.needed = state.needed, None
+        collects = gc.isenabled()
+        gc.disable()  # what it calls is no part of the pass
         try:
             found = recorder.run(self.graph, nodes, grads)
+            if reached is not None:
+                recorder.over()
         except Unwritable as exc:
             self.refuse(f"backward: {exc}", "")
             state.needed = needed
             return self._through(node, values, owners, grads, RAW)
         finally:
             state.needed = needed
+            if collects:
+                gc.enable()
         if not recorder.off and how.draft is not None:
             recorder.confirm()
         if recorder.refused is not None:
             self.refuse(*recorder.refused)
+            how.given_up = True
         elif how.draft is None:
             how.draft = recorder.draft
         elif (where := how.draft.agrees(recorder.draft)) is not None:
@@ -358,5 +421,6 @@ class Region:
             names = [found[out][1] if out in found else "None" for out in outs]
             returns = f"({''.join(f'{n}, ' for n in names)})"
             how.make(recorder.draft, recorder.given, returns, len(values))
+            how.reached = reached
             self.made += 1
         return tuple([found[out][0] if out in found else None for out in outs])
