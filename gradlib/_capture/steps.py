@@ -19,7 +19,7 @@ from ..amp._casts import local as of_autocast
 from ..cuda.capturing import capture as capture_on_cuda
 from ..cuda.inspection import Finding
 from ..devices.numpy import chains
-from ..nn.modules import _global_hooks
+from ..nn.modules import Module, _global_hooks
 from ..nn.parameter import Parameter
 from ..nn.utils import parametrize
 from ..op import overlays
@@ -131,7 +131,7 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
 def explain(step: Any) -> list[Finding]:
     """Why calls of a captured step run as they are: what was in the way, and at which line; empty if nothing was.
 
-    Of a step captured with mode="max" also what was fused: a finding for each kernel, its ops and their lines.
+    A module that was compiled is one, too. Of a step captured with mode="max" also what was fused: a finding for each kernel, its ops and their lines.
 
     Raises:
         TypeError: `step` was not made by `capture` or `compile`.
@@ -143,6 +143,9 @@ def explain(step: Any) -> list[Finding]:
         >>> [finding.what for finding in gradlib.explain(step)]
         ['<lambda>']
     """
+    if isinstance(step, Module):
+        own = vars(step)
+        step = own.get("_call") or own.get("forward", step)
     if not isinstance(step, Captured):
         raise TypeError(
             f"explain(): expected what gradlib.capture returned, but got {type(step).__name__}"

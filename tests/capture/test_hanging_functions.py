@@ -421,3 +421,20 @@ def test_a_compiled_model():
             found.append(facts([loss.detach(), *model.parameters()]))
         runs.append(found)
     assert runs[0] == runs[1] and loss.grad_fn is not None
+    assert torch.explain(run) == []
+
+
+def test_compiled_modules_say_what_is_in_the_way():
+    class Prints(nn.Linear):
+        def forward(self, x):
+            print(end="")
+            return super().forward(x)
+
+    model = Prints(2, 2)
+    model.compile()
+    for compiled in (torch.compile(Prints(2, 2)), model):
+        for _ in range(4):
+            compiled(torch.ones(1, 2))
+        assert "print" in torch.explain(compiled)[0].why
+    with pytest.raises(TypeError, match="got Prints"):
+        torch.explain(Prints(2, 2))
