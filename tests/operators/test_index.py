@@ -40,6 +40,47 @@ def test_ints_are_taken_before_index_lists():
     assert x[gl.tensor(1)]._base is x
 
 
+@pytest.mark.parametrize("dtype", [gl.float32, gl.float64, gl.complex64, gl.int64], ids=str)
+@pytest.mark.parametrize(
+    ("rows", "index"),
+    {
+        "each once": (9, [4, 0, 8]),
+        "each once, from the end": (9, [-1, -3]),
+        "one by both its numbers": (9, [8, -1, 2]),
+        "some repeated": (4, [1, 3, 1, 1, 0]),
+        "many": (5, list(range(5)) * 12),
+        "one very often": (3, [1] * 300 + [0, -1]),
+        "few of many": (4000, [3, 3, 3999]),
+        "none": (3, []),
+        "matrices of indices": (6, [[1, 5], [1, 0]]),
+        "a matrix of different ones": (6, [[1, 5], [2, 0]]),
+        "a column": (6, [[1], [5], [2]]),
+    }.values(),
+)
+def test_rows_are_added_at_every_place_that_names_them(rows, index, dtype):
+    index = np.array(index, np.int64)
+    values = np.random.default_rng(2).integers(-9, 9, (*index.shape, 7))
+    out = np.random.default_rng(3).integers(-9, 9, (rows, 7))
+    found = gl.tensor(out, dtype=dtype)
+    found.index_put_((gl.tensor(index),), gl.tensor(values, dtype=dtype), accumulate=True)
+    np.add.at(out, index, values)
+    np.testing.assert_array_equal(found.numpy(), out)
+    one = gl.zeros(rows, 7, dtype=dtype).index_put_(
+        (gl.tensor(index),), gl.tensor(2, dtype=dtype), accumulate=True
+    )
+    assert one.sum().item() == 14 * index.size
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_an_infinite_row_is_added_to_no_other(bad):
+    x = gl.zeros(3, 4, requires_grad=True)
+    g = gl.ones(4, 4)
+    g[2, 1] = bad
+    (found,) = gl.autograd.grad(x[gl.tensor([0, 2, 2, 0])], x, g)
+    wanted = [[2.0] * 4, [0.0] * 4, [2.0, bad, 2.0, 2.0]]
+    np.testing.assert_array_equal(found.numpy(), wanted)
+
+
 def test_repeated_indices_accumulate_in_gradients():
     x = count(3, 2).requires_grad_()
     x[[0, 0, 2]].sum().backward()

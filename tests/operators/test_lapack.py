@@ -320,3 +320,79 @@ def test_eigenvalues_have_the_precision_of_the_matrix(kind):
         np.testing.assert_allclose(
             (A.to(want) @ V).numpy(), (V * L[..., None, :]).numpy(), atol=1e-4
         )
+
+
+# -- reflections -------------------------------------------------------------------------------------------------------
+
+
+def reflections_one_by_one(A, tau):
+    """The product of the reflections I - tau v v^H of one matrix, each as a matrix."""
+    m, product = len(A), np.eye(len(A), dtype=A.dtype)
+    for i, factor in enumerate(tau):
+        v = np.concatenate([np.zeros(i), [1.0], A[i + 1 :, i]])
+        product = product @ (np.eye(m) - factor * np.outer(v, v.conj()))
+    return product
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+@pytest.mark.parametrize(("m", "n", "k"), [(5, 3, 3), (6, 5, 2), (4, 4, 4), (1, 1, 1), (7, 2, 0)])
+def test_products_of_reflections(m, n, k, kind):
+    """Also with factors that come of no decomposition, and with one that is 0."""
+    A, tau = normal(2, m, n, kind=kind), normal(2, k, kind=kind) / 2
+    tau[1, : k // 2] = 0
+    wanted = [reflections_one_by_one(a, t) for a, t in zip(A.numpy(), tau.numpy(), strict=True)]
+    found = gl.linalg.householder_product(A, tau)
+    np.testing.assert_allclose(found.numpy(), np.stack(wanted)[..., :n], atol=1e-12)
+    if k < min(m, n):
+        return
+    for left, transpose in ((True, False), (True, True), (False, False), (False, True)):
+        other = normal(2, m, 3, kind=kind) if left else normal(2, 3, m, kind=kind)
+        found = gl.ormqr(A, tau, other, left, transpose)
+        full = np.stack([q.conj().T if transpose else q for q in wanted])
+        given = other.numpy()
+        product = full @ given if left else given @ full
+        np.testing.assert_allclose(found.numpy(), product, atol=1e-12)
+        assert m == 1 or found.mT.is_contiguous()
+
+
+@pytest.mark.parametrize("size", [5, 60])
+def test_reflections_of_a_decomposition_are_orthogonal(size):
+    Q = gl.linalg.householder_product(*gl.geqrf(normal(size, size, kind="float32")))
+    np.testing.assert_allclose((Q.mT @ Q).numpy(), np.eye(size), atol=1e-5)
+    assert Q.mT.is_contiguous()
+
+
+# -- strides -----------------------------------------------------------------------------------------------------------
+
+IN_COLUMNS = {
+    "cholesky": lambda A, B: [gl.linalg.cholesky(A), gl.linalg.cholesky(A, upper=True)],
+    "svd": lambda A, B: gl.linalg.svd(B)[::2],
+    "svd, reduced": lambda A, B: gl.linalg.svd(B, full_matrices=False)[::2],
+    "svd, wide": lambda A, B: gl.linalg.svd(B.mT, full_matrices=False)[::2],
+    "eigh": lambda A, B: [gl.linalg.eigh(A)[1], gl.linalg.eigh(A, UPLO="U")[1]],
+    "eig": lambda A, B: [gl.linalg.eig(A)[1]],
+    "geqrf": lambda A, B: [gl.geqrf(B)[0]],
+    "qr": lambda A, B: gl.linalg.qr(B),
+    "solve_triangular": lambda A, B: [gl.linalg.solve_triangular(A, B, upper=True)],
+    "solve_triangular, right": lambda A, B: [
+        gl.linalg.solve_triangular(A, B.mT.contiguous(), upper=True, left=False)
+    ],
+    "triangular_solve": lambda A, B: gl.triangular_solve(B, A),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", IN_COLUMNS)
+def test_what_lapack_leaves_in_columns_lies_there(name, batch, kind):
+    B = normal(*batch, 6, 4, kind=kind)
+    A = normal(*batch, 6, 6, kind=kind)
+    A = A @ A.mH + 6 * gl.eye(6)
+    for found in IN_COLUMNS[name](A, B):
+        assert found.mT.is_contiguous()
+    with off():
+        wanted = IN_COLUMNS[name](A, B)
+    for found, same in zip(IN_COLUMNS[name](A, B), wanted, strict=True):
+        assert found.stride() == same.stride()
+        if not name.startswith(("svd", "eig")):  # whose vectors are known but for a factor
+            np.testing.assert_allclose(found.numpy(), same.numpy(), atol=10 * KINDS[kind])

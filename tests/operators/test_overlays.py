@@ -224,6 +224,12 @@ LARGE["sparse_mm"] = lambda t: [
     (t(500), t(400, 30), transposed(scattered(400, 300, 500))),
     (t(500), t(400, 1), scattered(300, 400, 500, coalesced=False)),
 ]
+LARGE["median_index"] = LARGE["nanmedian_index"] = lambda t: [
+    (t(70, 60), 1),
+    (t(600, 9), 0),
+    (t(3000), 0),
+]
+LARGE["median_all"] = LARGE["nanmedian_all"] = lambda t: [(t(70, 60),)]
 LARGE["linalg_solve_triangular"] = lambda t: [
     (well_conditioned(t, 3, 40), t(40, 5), True, False),
     (well_conditioned(t, 1, 60), t(2, 60, 1), False, False),

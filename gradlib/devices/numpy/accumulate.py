@@ -12,10 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from ...operators.kinds import F4, F8
+from . import parallel
+
 BLOCK = 1 << 15  # index entries at a time
 FEW = 256  # fewer are added one by one
 # elements of a row, number of rows, and elements of all from which whole rows are added
 WIDE, MANY, LARGE = 32, 64, 1 << 15
+# up to so many products of numbers, or rows to add to, a product of matrices is the quickest way
+PRODUCTS, TARGETS = {F4: 1 << 18, F8: 1 << 17}, {F4: 64, F8: 32}
+SPREAD = 8  # elements of the result for each value up to which that is so
+OFTEN = 64  # values in one place that are added one after the other in their own precision
 
 _quicker: Callable | None = None
 
@@ -84,6 +91,36 @@ def add_rows(out, rows, values) -> None:
         add_flat(flat, rows[i : i + step, None] * width + columns, values[i : i + step])
 
 
+def _add_few(out, rows, values) -> bool:
+    """``out[rows] += values`` where the rows are few: at once if all are different, or else as a product of matrices,
+    with 1 where a row goes and 0 elsewhere.
+
+    False, and nothing done, where this is no gain, or less precise, or where 0 times something infinite would count.
+    """
+    d, count = out.dtype, rows.size
+    if (d is not F4 and d is not F8) or values.dtype is not d or not out.size:
+        return False
+    if 0 < count <= OFTEN:
+        named = rows.tolist()
+        if len(set(named)) == count and (min(named) >= 0 or max(named) < 0):
+            out[rows] += values
+            return True
+    if out.size * count > PRODUCTS[d] and len(out) > TARGETS[d]:
+        return False
+    if out.size > SPREAD * values.size or count > OFTEN * len(out):
+        return False
+    if count > OFTEN and np.bincount(rows % len(out)).max() > OFTEN:
+        return False
+    where = np.zeros((len(out), count), d)
+    where[rows, np.arange(count)] = 1
+    values = values.reshape(count, -1)
+    total = where.dot(values) if count <= OFTEN else parallel.one(where.dot, values)
+    if not math.isfinite(np.add.reduce(total, None)):
+        return False
+    out += total.reshape(out.shape)
+    return True
+
+
 def _add_wide_rows(out, rows, values) -> None:
     """Add whole rows: first the first occurrence of every index, then the second...
 
@@ -136,6 +173,8 @@ def add_at(out, key, values) -> None:
         rows = arrays[0].reshape(-1)
         shape = (*arrays[0].shape, *out.shape[1:])
         values = values if values.shape == shape else np.broadcast_to(values, shape)
+        if _add_few(out, rows, values.reshape(rows.size, *out.shape[1:])):
+            return
         add_rows(out, np.where(rows < 0, rows + out.shape[0], rows), values)
         return
     positions = np.arange(out.size).reshape(out.shape)[key]

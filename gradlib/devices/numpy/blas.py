@@ -7,6 +7,7 @@ result already costs nothing. Other libraries than the OpenBLAS of NumPy's wheel
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -35,8 +36,25 @@ def _gemm(dtype: np.dtype) -> Any:
     return found
 
 
-def _address(array) -> int:
+def address(array) -> int:
+    """Where its first element lies."""
     return array.__array_interface__["data"][0]
+
+
+def adding(dtype: np.dtype) -> Callable | None:
+    """``(m, n, k, a, width, b, width, kept, c, width)``: the rows at `c` become `kept` times themselves plus a b.
+
+    The arguments a (m, k), b (k, n) and c (m, n) are addresses, each with the elements from one row to the next. None
+    where that library or the dtype is another one.
+    """
+    gemm = _gemm(dtype) if dtype is F4 or dtype is F8 else None
+    if gemm is None:
+        return None
+
+    def call(m, n, k, a, a_width, b, b_width, kept, c, c_width) -> None:
+        gemm(_ROWS, _AS_IT_IS, _AS_IT_IS, m, n, k, 1.0, a, a_width, b, b_width, kept, c, c_width)
+
+    return call
 
 
 @forward("linear")
@@ -67,6 +85,6 @@ def _onto_bias(input, weight, bias):
         return None
     out = np.empty((*input.shape[:-1], m), d)
     out[...] = bias
-    given = _address(input), k, _address(weight), k
-    gemm(_ROWS, _AS_IT_IS, _TRANSPOSED, input.size // k, m, k, 1.0, *given, 1.0, _address(out), m)
+    given = address(input), k, address(weight), k
+    gemm(_ROWS, _AS_IT_IS, _TRANSPOSED, input.size // k, m, k, 1.0, *given, 1.0, address(out), m)
     return out

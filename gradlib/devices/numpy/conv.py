@@ -12,10 +12,11 @@ from itertools import product
 
 from ...operators.nn.conv import CONVOLUTIONS, convolutions_by
 from ...operators.nn.windows import inside, out_sizes
-from . import conv_groups, forward
+from . import conv_groups, conv_rows, forward
 
 COLUMNS = 1 << 10  # columns of the matrix of patches to aim for
 CELLS = 1 << 19  # elements of it at most
+PART = 1 << 15  # elements of a part of it, for sums over the places of one large image
 CHANNELS = 8  # rows of a product from which BLAS is about as quick as with more
 
 
@@ -79,15 +80,34 @@ class Patches:
     def of(self, i: int, j: int):
         """The matrix for images i to j: (C * prod(K), (j - i) * prod(out))."""
         n = j - i
-        source = self.x[i:j].swapaxes(0, 1)
-        for target, columns in self.moves:
-            target[:, :n] = source[..., columns]
+        self._shift(i, j)
         if not self.lead:
             return self.shifted[:, :, :n].reshape(self.rows, -1)
         runs = self.runs[(slice(None),) * (self.lead + 2) + (slice(0, n),)]
         columns = self.buffer[: self.rows * self.columns * n]
         columns.reshape(runs.shape)[...] = runs
         return columns.reshape(self.rows, self.columns * n)
+
+    def parts(self, i: int, j: int):
+        """The same in parts that stay in the cache: (columns of the matrix, these columns of it)."""
+        many = self.runs.shape[self.lead + 3] if self.lead else 1
+        line = self.columns // many
+        step = max(1, (max(COLUMNS // 2, PART // self.rows) // 64 * 64 + 16) // line)
+        if j - i > 1 or 2 * step > many:
+            yield slice(None), self.of(i, j)
+            return
+        self._shift(i, j)
+        for first in range(0, many, step):
+            runs = self.runs[(slice(None),) * (self.lead + 2) + (0, slice(first, first + step))]
+            columns = self.buffer[: runs.size]
+            columns.reshape(runs.shape)[...] = runs
+            start = first * line
+            yield slice(start, start + step * line), columns.reshape(self.rows, -1)
+
+    def _shift(self, i: int, j: int) -> None:
+        source = self.x[i:j].swapaxes(0, 1)
+        for target, columns in self.moves:
+            target[:, : j - i] = source[..., columns]
 
 
 class RowPatches:
@@ -168,6 +188,8 @@ def _convolve(xp, x, w, result, stride, before, dilation) -> None:
             part = patches.of(i, j).dot(matrix).reshape(j - i, *out, o)
             result[i:j] = part.transpose(0, part.ndim - 1, *range(1, part.ndim - 1))
         return
+    if conv_rows.convolve(x, w, result, stride, before, dilation):
+        return
     matrix, patches = w.reshape(o, -1), Patches(*given)
     flat = result.reshape(n, o, length) if result.flags.c_contiguous else None
     for i in range(0, n, block):
@@ -204,13 +226,16 @@ def _grad_weight(xp, x, g, kernel, stride, padding, dilation, groups):
         patches = None if plain else Patches(xp, x, kernel, out, stride, padding, dilation, block)
         for i in range(0, n, block):
             j = min(i + block, n)
-            columns = _channels_first(x, i, j) if patches is None else patches.of(i, j)
             gradient = _channels_first(g, i, j)
-            if groups == 1:
-                total[0] += xp.dot(columns, gradient.T)
-            else:
-                shape = (groups, -1, columns.shape[1])
-                total += xp.matmul(columns.reshape(shape), gradient.reshape(shape).swapaxes(1, 2))
+            whole = slice(None)
+            parts = [(whole, _channels_first(x, i, j))] if patches is None else patches.parts(i, j)
+            for places, columns in parts:
+                if groups == 1:
+                    total[0] += xp.matmul(columns, gradient[:, places].T)
+                else:
+                    shape = (groups, -1, columns.shape[1])
+                    some = gradient[:, places].reshape(shape).swapaxes(1, 2)
+                    total += xp.matmul(columns.reshape(shape), some)
     return _weight(xp, total, kernel)
 
 

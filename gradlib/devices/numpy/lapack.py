@@ -77,6 +77,13 @@ def attempt(kernel: Any, *arrays: Any, **options: Any) -> Any:
         return None
 
 
+def in_columns(shape: tuple, dtype: Any) -> np.ndarray:
+    """New matrices whose columns lie in one piece, as LAPACK leaves them: room for what a kernel gives."""
+    if len(shape) == 2:
+        return np.empty(shape, dtype, "F")
+    return np.empty((*shape[:-2], shape[-1], shape[-2]), dtype).swapaxes(-1, -2)
+
+
 @lru_cache(maxsize=1024)
 def whole(n: int) -> Any:
     """The place of a whole number that is only read."""

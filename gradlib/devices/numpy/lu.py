@@ -13,12 +13,6 @@ from . import forward, lapack, vjp
 from .triangle import keep
 
 
-def _columns(array: np.ndarray) -> np.ndarray:
-    """A new array of that shape and dtype whose matrices have their columns in one piece, as LAPACK leaves them."""
-    shape = array.shape
-    return np.empty((*shape[:-2], shape[-1], shape[-2]), array.dtype).swapaxes(-1, -2)
-
-
 def _failed(array) -> bool:
     """Whether what NumPy's kernels gave for matrices is nan, which it is where LAPACK failed."""
     if array is None:
@@ -54,7 +48,7 @@ def solve(xp, A, B):
         return NotImplemented
     out = None
     if A.shape[:-2] == B.shape[:-2]:
-        out = _columns(B)
+        out = lapack.in_columns(B.shape, B.dtype)
     wide = "DD->D" if A.dtype.kind == "c" else "dd->d"  # where no pivot of float32 is too small
     X = lapack.attempt(kernel, A, B, out, signature=wide)
     if _failed(X):

@@ -20,14 +20,17 @@ from ...operators.nn.windows import (
 from . import forward
 
 FEW = 1 << 11  # elements up to which the number of calls decides
+PLANE = 1 << 4  # elements of the input for each window from which most of them are not read
+WINDOWS = 160  # the same of windows, for each of their elements after the second
 
 
 @forward("max_pool2d_op", "max_pool3d_op")
 def max_pool(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
-    if not 0 < self.size <= FEW or not self.flags.c_contiguous or self.dtype.kind not in "fViu":
+    if not self.size or not self.flags.c_contiguous or self.dtype.kind not in "fViu":
         return NotImplemented
     w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    if math.prod(w.size) * math.prod(self.shape[: -len(kernel_size)]) > FEW:
+    many = math.prod(w.out) * math.prod(self.shape[: -len(kernel_size)])
+    if many > WINDOWS * (len(w.taps) - 2) or math.prod(w.size) > PLANE * math.prod(w.out):
         return NotImplemented
     best, taps = _maximum_of_few(xp, w, xp.wide(self) if is_half(self) else self)
     return best.astype(self.dtype, copy=False), taps

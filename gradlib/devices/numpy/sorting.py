@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...operators.reduce.sort import kth_by, stable_order, topk_by
+from ...operators.reduce.order import median_all_by, ranked_by
+from ...operators.reduce.sort import kth_by, topk_by
 from ...operators.shape.slicing import at
 from ...tape.layout import in_order
 from . import forward
@@ -125,7 +126,13 @@ def _argsort(values, descending: bool):
 def _order(xp, x, dim: int, descending: bool):
     """The indices that sort an array of at least one dimension stably."""
     order = quick_argsort(x, dim, descending)
-    return stable_order(xp, x, dim, descending) if order is None else order
+    if order is not None:
+        return order
+    if not descending:
+        return x.argsort(dim, kind="stable")
+    back = at(dim, slice(None, None, -1))
+    order = x[back].argsort(dim, kind="stable")
+    return np.subtract(x.shape[dim] - 1, order, out=order)[back]
 
 
 @forward("argsort")
@@ -144,6 +151,18 @@ _kth = kth_by(_order)
 @forward("kth_index")
 def kth_index(xp: Any, self: Any, *, k: int, dim: int):
     return NotImplemented if self.dtype.names else _kth(xp, self, k=k, dim=dim)
+
+
+def _of_numbers(kernel: Any) -> Any:
+    def overlay(xp: Any, self: Any, **options: Any) -> Any:
+        return NotImplemented if self.dtype.names else kernel(xp, self, **options)
+
+    return overlay
+
+
+for _name in ("median", "nanmedian"):
+    forward(f"{_name}_index")(_of_numbers(ranked_by(_name, _order)))
+    forward(f"{_name}_all")(_of_numbers(median_all_by(_name, _order)))
 
 
 _topk = topk_by(_order)

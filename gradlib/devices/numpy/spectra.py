@@ -10,15 +10,15 @@ import numpy as np
 from . import forward, lapack, vjp
 
 
-def _computed(name: str, A, which: int = 0) -> tuple | None:
+def _computed(name: str, A, which: int = 0, into: tuple = (None,)) -> tuple | None:
     """What NumPy's kernel of that name gives for matrices; None where it fails.
 
-    which: of the results is the one that holds the values.
+    which: of the results is the one that holds the values; into: room for the results, None for a new one.
     """
     kernel = lapack.stacked(name)
     if kernel is None or not A.size or A.dtype.char not in lapack.KINDS:
         return None
-    found = lapack.attempt(kernel, A)
+    found = lapack.attempt(kernel, A, out=into)
     if found is None:
         return None
     found = found if found.__class__ is tuple else (found,)
@@ -35,7 +35,8 @@ _TRIANGLE = {"L": "lo", "U": "up"}
 
 @forward("linalg_eigh")
 def eigh(xp, self, *, uplo):
-    return _computed(f"eigh_{_TRIANGLE[uplo]}", self) or NotImplemented
+    into = None, lapack.in_columns(self.shape, self.dtype)
+    return _computed(f"eigh_{_TRIANGLE[uplo]}", self, into=into) or NotImplemented
 
 
 @forward("linalg_eigvalsh")
@@ -67,7 +68,9 @@ def eigh_vjp(gs, result0, result1):
 
 @forward("linalg_eig")
 def eig(xp, self):
-    found = _computed("eig", self)
+    kind = np.complex64 if self.dtype.char == "f" else np.complex128  # of all that NumPy has
+    into = None, lapack.in_columns(self.shape, kind)
+    found = _computed("eig", self, into=into)
     return NotImplemented if found is None else _as_single(self, *found)
 
 
@@ -89,7 +92,11 @@ def _as_single(A, *found) -> tuple:
 def svd(xp, self, *, full):
     if not self.size or self.dtype.char not in lapack.KINDS or not lapack.finite(self):
         return NotImplemented
-    return _computed("svd_f" if full else "svd_s", self, 1) or NotImplemented
+    *batch, m, n = self.shape
+    left, right = (m, n) if full else (min(m, n),) * 2
+    U = lapack.in_columns((*batch, m, left), self.dtype)
+    V = lapack.in_columns((*batch, right, n), self.dtype)
+    return _computed("svd_f" if full else "svd_s", self, 1, (U, None, V)) or NotImplemented
 
 
 @forward("linalg_svdvals")

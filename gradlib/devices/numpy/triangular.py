@@ -86,7 +86,7 @@ def cholesky(xp, self):
     kernel = lapack.stacked("cholesky_lo")
     if kernel is None or not self.size or self.dtype.char not in lapack.KINDS:
         return NotImplemented
-    L = lapack.attempt(kernel, self)
+    L = lapack.attempt(kernel, self, lapack.in_columns(self.shape, self.dtype))
     if L is None:
         return NotImplemented
     last = L[..., -1, -1]
@@ -165,7 +165,7 @@ def triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
     """The older form: the solution, and a copy of A."""
     matrix, above = (A.swapaxes(-1, -2), not upper) if transpose else (A, upper)
     X = solve_triangular(xp, matrix, self, upper=above, unitriangular=unitriangular)
-    return X if X is NotImplemented else (X, A.copy())
+    return X if X is NotImplemented else (X, A.swapaxes(-1, -2).copy().swapaxes(-1, -2))
 
 
 @vjp("triangular_solve")

@@ -356,7 +356,8 @@ def _check_scatter(
     if src is not None and max(len(src._array.shape), 1) != max(len(have), 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     wide = any([d != dim and n > m for d, (n, m) in enumerate(zip(have, shape))])
-    wide_src = src is not None and any([n > m for n, m in zip(have, src._array.shape)])
+    room = have if src is None else src._array.shape
+    wide_src = room != have and any([n > m for n, m in zip(have, room)])
     if wide or wide_src:
         raise RuntimeError(
             f"Expected index {errors.size(have)} to be no larger than self {errors.size(shape)} apart from dimension "

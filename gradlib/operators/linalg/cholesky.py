@@ -16,6 +16,7 @@ from .base import (
     check_kernel,
     check_square,
     check_system,
+    column_major,
     flat_batch,
     full_precision,
     linalg,
@@ -59,7 +60,7 @@ def _cholesky(xp, self):
         raise _not_positive(xp, self, "linalg.cholesky") from None
     if xp.surely(xp.isnan(xp.diagonal(L, 0, -2, -1))):  # not every LAPACK says so
         raise _not_positive(xp, self, "linalg.cholesky")
-    return L
+    return column_major(xp, L)
 
 
 def _cholesky_self(F, g, result):
@@ -111,7 +112,9 @@ def cholesky(A, *, upper=False, out=None):
     """
     check_square("linalg.cholesky", A, half=True)
     L = cholesky_op.call(A)
-    return write_same(out, L.mT.conjugate() if upper else L)
+    if upper:  # in columns, too
+        L = L.contiguous().mT.conjugate()
+    return write_same(out, L)
 
 
 @linalg("cholesky_ex")

@@ -174,7 +174,8 @@ def _eigh_jvp(F, self_t, result0, result1):
 
 def eigenpairs(xp, self, *, uplo):
     """(L, V) of raw matrices that are Hermitian; LinAlgError where LAPACK does not converge."""
-    return tuple(_converging_eigh(xp.checked_linalg.eigh, self, uplo))
+    L, V = _converging_eigh(xp.checked_linalg.eigh, self, uplo)
+    return L, column_major(xp, V)
 
 
 def _converging_eigh(compute, A, uplo: str):
@@ -285,9 +286,9 @@ def eigvalsh(A, UPLO="L", *, out=None):
 
 
 def _eig(xp, self):
-    return tuple(
-        [part.astype(_complex(self)) for part in _converging_eig(xp, xp.checked_linalg.eig, self)]
-    )
+    kind = _complex(self)
+    L, V = _converging_eig(xp, xp.checked_linalg.eig, self)
+    return L.astype(kind), column_major(xp, V.astype(kind))
 
 
 def _complex(array):
@@ -394,7 +395,8 @@ def eigvals(A, *, out=None):
 
 
 def _svd(xp, self, *, full):
-    return singular_values(xp, self, full)
+    U, S, Vh = singular_values(xp, self, full)
+    return column_major(xp, U), S, column_major(xp, Vh)
 
 
 def _svd_self(F, gs, self, result0, result1, result2, full):

@@ -8,20 +8,33 @@ from ...op.declare import declare
 from ...op.expose import function, write_out, write_same
 from ...tape.tensor import Tensor
 from ..kinds import same_dtype, widened
-from .base import check_kernel, eye_like, full_precision, linalg, without_derivative
+from .base import check_kernel, column_major, eye_like, full_precision, linalg, without_derivative
+from .triangular import solve_triangular_op
 
 # -- Householder reflections -------------------------------------------------------------------------------------
 
 
-def _reflect(A, tau, Q, adjoint: bool):
-    """Q with the reflections of ``geqrf`` (or, adjoint, their reverse) applied from the left."""
+def _reflect(A, tau, Q, adjoint: bool, columns: bool):
+    """Q with the reflections of ``geqrf`` (or, adjoint, their reverse) applied from the left, all at once.
+
+    Their product is I - V D (I + S D)^-1 V^H: V has their vectors, D their factors on its diagonal, and S is the part
+    of V^H V above its diagonal. The inverse has ones on its diagonal, so nothing is divided.
+
+    columns: whether the matrices are to lie in columns, as LAPACK leaves them, or in rows.
+    """
     k = tau.shape[-1]
-    vectors = A[..., :, :k].tril(-1) + eye_like(A, A.shape[-2], k)
-    for i in range(k) if adjoint else reversed(range(k)):
-        v = vectors[..., i : i + 1]
-        t = tau[..., i : i + 1].unsqueeze(-1)
-        Q = Q - (t.conjugate() if adjoint else t) * (v @ (v.mT.conjugate() @ Q))
-    return Q
+    if not k:
+        return Q
+    V = (A if A.shape[-1] == k else A[..., :, :k]).tril(-1) + eye_like(A, A.shape[-2], k)
+    turned = V.mT
+    rows = turned.conjugate()
+    factors, inner, column = (rows @ V) * tau.unsqueeze(-2), rows @ Q, -tau.unsqueeze(-1)
+    if adjoint:
+        right = column.conjugate() * inner
+        inner = solve_triangular_op.call(factors.mT.conjugate(), right, False, True)
+    else:
+        inner = column * solve_triangular_op.call(factors, inner, True, True)
+    return (inner.mT @ turned + Q.mT).mT if columns else V @ inner + Q
 
 
 @linalg("householder_product", also="orgqr", methods="orgqr")
@@ -77,7 +90,7 @@ def householder_product(A, tau, *, out=None):
         if tau.shape[-1]
         else A[..., :0] @ A[..., :0, :] + eye_like(A, m, n)
     )
-    return write_out(out, _reflect(A, tau, start, False))
+    return write_out(out, _reflect(A, tau, start, False, True))
 
 
 def _check_ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool) -> None:
@@ -135,9 +148,10 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
     input, tau, other = widened(input, tau, other)
     check_kernel("ormqr_cpu", input)
     if left:
-        result = _reflect(input, tau, other, transpose)
+        result = _reflect(input, tau, other, transpose, True)
     else:
-        result = _reflect(input, tau, other.mT.conjugate(), not transpose).mT.conjugate()
+        rows = _reflect(input, tau, other.mT.conjugate(), not transpose, False)
+        result = rows.mT.conjugate()
     return write_same(
         out,
         result,
@@ -148,7 +162,7 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
 
 def _geqrf(xp, self):
     h, tau = xp.linalg.qr(self, "raw")
-    return xp.swapaxes(h, -1, -2).copy(), tau
+    return column_major(xp, xp.swapaxes(h, -1, -2)), tau
 
 
 geqrf_op = declare(

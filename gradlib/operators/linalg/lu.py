@@ -260,12 +260,14 @@ def _check_info(name: str, info: Tensor) -> None:
 
 
 def _lower(LU: Tensor) -> Tensor:
-    k = min(LU._array.shape[-2:])
-    return LU[..., :, :k].tril(-1) + eye_like(LU, LU._array.shape[-2], k)
+    m, n = LU._array.shape[-2:]
+    k = min(m, n)
+    return (LU if k == n else LU[..., :, :k]).tril(-1) + eye_like(LU, m, k)
 
 
 def _upper(LU: Tensor) -> Tensor:
-    return LU[..., : min(LU._array.shape[-2:]), :].triu()
+    m, n = LU._array.shape[-2:]
+    return (LU if m <= n else LU[..., :n, :]).triu()
 
 
 @function("lu_unpack")

@@ -150,13 +150,14 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=None):
         _check_triangular(A, B, left)
     if left:
         return write_same(out, solve_triangular_op.call(A, B, upper, unitriangular))
-    return write_same(out, solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).mT)
+    rows = solve_triangular_op.call(A.mT, B.mT, not upper, unitriangular).contiguous()
+    return write_same(out, rows.mT)  # which lies in columns, as all solutions do
 
 
 def _triangular_solve(xp, self, A, *, upper, transpose, unitriangular):
     matrix = xp.swapaxes(A, -1, -2) if transpose else A
     X = _solve_triangular(xp, matrix, self, upper=upper != transpose, unitriangular=unitriangular)
-    return X, A.copy()
+    return X, xp.swapaxes(xp.swapaxes(A, -1, -2).copy(), -1, -2)
 
 
 def _triangular_solve_vjp(F, gs, A, result0, upper, transpose, unitriangular):

@@ -26,6 +26,9 @@ def grid(xp, indices, dim: int) -> tuple:
 def _take_one(xp, self, indices, *, dim, keepdim):
     if not self.ndim:
         return self.copy()
+    if dim == self.ndim - 1 and self.size and self.flags.c_contiguous:
+        rows = xp.arange(0, self.size, self.shape[dim])
+        return self.reshape(-1).take(indices.reshape(-1) + rows).reshape(indices.shape)
     index = indices if keepdim else xp.expand_dims(indices, dim)
     out = self[grid(xp, index, dim)]
     return out if keepdim else out.reshape(indices.shape)

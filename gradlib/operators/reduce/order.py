@@ -17,6 +17,7 @@ from ...tape.tensor import Tensor, wrap_dim
 from ..create.data import tensor
 from ..kinds import refuse, widened
 from .extrema import _share_jvp, grid, taken
+from .sort import stable_order
 
 # -- the index of an element by its rank -------------------------------------------------------------------------
 
@@ -26,15 +27,15 @@ def _at(xp, order, rank, dim: int):
     return order[grid(xp, rank, dim)].squeeze(dim)
 
 
-def _ranked(name: str):
-    """The kernel that finds the index of the median or nanmedian along `dim`."""
+def ranked_by(name: str, order):
+    """The kernel that finds the index of the median or nanmedian along `dim`; order: as `stable_order`."""
 
     def forward(xp, self, *, dim):
         refuse("median_out", self, "bc")
         if not self.ndim:
             return xp.zeros((), "i8")
         n = self.shape[dim]
-        order = xp.argsort(self, dim, kind="stable")  # nan comes last
+        found = order(xp, self, dim, False)  # nan comes last
         shape = (*self.shape[:dim], 1, *self.shape[dim + 1 :])
         rank = xp.full(shape, (n - 1) // 2)
         if self.dtype.kind in "fV":
@@ -44,7 +45,7 @@ def _ranked(name: str):
                 if name == "median"
                 else xp.maximum(n - nan - 1, 0) // 2
             )
-        return _at(xp, order, rank, dim)
+        return _at(xp, found, rank, dim)
 
     return forward
 
@@ -73,7 +74,7 @@ def _samples(t):
 index_ops = {
     name: declare(
         name + "_index",
-        _ranked(name),
+        ranked_by(name, stable_order),
         nondifferentiable="integer",
         batch="same_rank",
         samples=_samples,
@@ -88,8 +89,9 @@ nanmedian_dim = taken("nanmedian", node="NanmedianBackward1")
 mode_op = taken("mode")
 
 
-def _median_all(name: str):
-    index = _ranked(name)
+def median_all_by(name: str, order):
+    """The kernel of the median or nanmedian of all elements."""
+    index = ranked_by(name, order)
 
     def forward(xp, self):
         if not self.size:
@@ -104,7 +106,7 @@ def _median_all(name: str):
 
 median_all, nanmedian_all = (
     declare(
-        name + "_all", _median_all(name), public=name,
+        name + "_all", median_all_by(name, stable_order), public=name,
         node=name.capitalize() + "Backward0", samples=lambda t: [(t(3, 4),), (t(),)],
         self=lambda F, g, self, result: F.share_ties(g, self, result, None, False),
         jvp=lambda F, self, self_t, result: _share_jvp(F, self, self_t, result, None, False),
