@@ -131,7 +131,8 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
 def explain(step: Any) -> list[Finding]:
     """Why calls of a captured step run as they are: what was in the way, and at which line; empty if nothing was.
 
-    A module that was compiled is one, too. Of a step captured with mode="max" also what was fused: a finding for each kernel, its ops and their lines.
+    A module that was compiled is one, too. Of a step captured with mode="max" also what was fused: a finding for each
+    kernel, its ops and their lines.
 
     Raises:
         TypeError: `step` was not made by `capture` or `compile`.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from . import formulas
 
@@ -85,19 +86,27 @@ def large(arrays: Iterable) -> bool:
 
 
 def _flat(values: tuple) -> tuple[list, tuple] | None:
-    """The arguments with arrays of one shape as vectors, and that shape; None where they are not all like that."""
-    shape, flat = None, []
+    """The arguments with arrays of one shape as vectors, and that shape; None where they are not all like that.
+
+    One of them is without gaps; others may be a number that is repeated, as the gradient of a sum is.
+    """
+    shape, flat, dense = None, [], False
     for v in values:
         if v.__class__ is np.ndarray and v.ndim:
             if shape is None:
                 shape = v.shape
-            if v.shape != shape or not v.size or not v.flags.c_contiguous:
+            if v.shape != shape or not v.size:
                 return None
-            v = v.reshape(-1)
+            if v.flags.c_contiguous:
+                v, dense = v.reshape(-1), True
+            elif any(v.strides):
+                return None
+            else:
+                v = as_strided(v, (v.size,), (0,), writeable=False)
         elif not isinstance(v, _SINGLE) and v.__class__ is not formulas.Namespace:
             return None
         flat.append(v)
-    return None if shape is None else (flat, shape)
+    return None if shape is None or not dense else (flat, shape)
 
 
 _SINGLE = (np.ndarray, np.generic, bool, int, float, complex, str, type(None), np.dtype)
@@ -137,6 +146,8 @@ def spread_inplace(kernel: Any, *arrays: Any) -> bool:
     if found is None:
         return False
     target, *others = found[0]
+    if not target.flags.writeable:
+        return False
     for k, v in enumerate(others):
         if v.__class__ is np.ndarray and np.may_share_memory(v, target):
             if not v.ndim:
@@ -159,6 +170,8 @@ def spread_gradient(formula: Callable, /, *values: Any, also: Iterable = ()) -> 
         return formula(*values)
     flat, shape = found
     n = next(v.size for v in flat if _is_vector(v))
+    if n <= PIECE:
+        return formula(*values)
 
     def part(i: int) -> tuple[Any, list]:
         some = [v[i : i + PIECE] if _is_vector(v) else v for v in flat]

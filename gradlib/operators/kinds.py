@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -20,6 +21,21 @@ F4, F8 = dtypes.float32.np, dtypes.float64.np
 def is_half(array) -> bool:
     d = array.dtype
     return d.itemsize == 2 and d.kind in "fV"
+
+
+MANY = (
+    4096  # elements from which NumPy's clip is quicker than its minimum and maximum beside a number
+)
+
+
+def at_most(xp, x, limit: float):
+    """The smaller one of each element and a number, in a floating array; nan stays."""
+    return xp.clip(x, -math.inf, limit) if x.size >= MANY else xp.minimum(x, limit)
+
+
+def at_least(xp, x, limit: float):
+    """The larger one."""
+    return xp.clip(x, limit, math.inf) if x.size >= MANY else xp.maximum(x, limit)
 
 
 def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: str = "") -> Callable:

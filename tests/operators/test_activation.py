@@ -172,3 +172,24 @@ def test_where_of_halves(dtype, rows):
         expected = gl.where(condition, x, y)
         assert found.dtype is dtype and gl.equal(found.float(), expected)
         assert gl.equal(found.signbit(), expected.signbit())
+
+
+@pytest.mark.parametrize("dtype", [gl.float32, gl.float64])
+@pytest.mark.parametrize("copies", [1, 400])
+def test_tails_of_the_logistic_function(dtype, copies):
+    """Far below 0 all digits are right: sigmoid(x) is exp(x) there."""
+    points = np.array([-15.0, -20.0, -40.0, -80.0])
+    x = gl.tensor(np.tile(points, (copies, 16)), dtype=dtype, requires_grad=True)
+    s = np.exp(points) / (1 + np.exp(points))
+    silu, glu = (points * s, s * (1 + points * (1 - s))), (s, s * (1 - s))
+    for kind, given, (value, slope) in (
+        ("silu", x, silu),
+        ("glu", gl.cat([gl.ones_like(x), x], 1), glu),
+    ):
+        out = getattr(F, kind)(given)
+        (grad,) = gl.autograd.grad(out.sum(), x)
+        tolerance = 2e-6 if dtype is gl.float32 else 2e-14
+        for found, wanted in ((out, value), (grad, slope)):
+            np.testing.assert_allclose(
+                found.detach().numpy()[-1], np.tile(wanted, 16), tolerance, 0
+            )

@@ -322,6 +322,49 @@ LARGE["amax"] = LARGE["amin"] = lambda t: [
         for dim, keepdim in (((1,), False), ((-1 % len(s),), True))
     ),
 ]
+LARGE["prod"] = lambda t: [
+    *(
+        (t(70, n, low=0.9, high=1.1), (1,), keepdim)
+        for n in (75, 256, 1000)
+        for keepdim in (True, False)
+    ),
+    (t(3, 30, 90, low=-1.5, high=1.5), (2,), False),
+    (t(20, 300, low=-9.0, high=9.0).detach().round().requires_grad_(), (1,), False),  # with zeros
+]
+LARGE["prod_all"] = lambda t: [(t(70, 75, low=0.9, high=1.1),), (t(9001, low=-1.2, high=1.2),)]
+LARGE["fmod"] = LARGE["remainder"] = lambda t: [
+    (t(70, 75, low=-9.0, high=9.0), t(70, 75)),
+    (t(70, 75, low=-9.0, high=9.0), t()),
+    (t(), t(70, 75)),
+]
+LARGE["clamp_number"] = lambda t: [
+    (t(70, 75), 0.5, None),
+    (t(70, 75), None, 0.5),
+    (t(70, 75), 0, 1),
+]
+LARGE["nan_to_num"] = lambda t: [
+    (t(70, 75), None, None, None),
+    (1 / t(70, 75).round(), 1.0, None, 7.0),
+]
+LARGE["sign"] = lambda t: [(t(70, 75),), (t(70, 75).detach().round(),)]
+LARGE["glu"] = lambda t: [(t(300, 400), 1), (t(30, 40, 90), 1), (t(4, 40000), 0)]
+LARGE["leaky_relu"] = lambda t: [(t(70, 75), s) for s in (0.01, 1.0, 0.0, -0.5)]
+LARGE["logsumexp"] = lambda t: [
+    *(
+        (t(*s, low=-9.0, high=9.0), (len(s) - 1,), k)
+        for s in ((300, 400), (2, 40, 900))
+        for k in (True, False)
+    ),
+    (t(2, 70000), (1,), False),
+    ((t(300, 400) - 0.5).clamp(max=0).log(), (1,), False),  # nan and infinities
+    (t(300, 400), (0,), False),
+]
+LARGE["mse_loss_op"] = lambda t: [(t(300, 400), t(300, 400), reduction) for reduction in range(3)]
+LARGE["vector_norm"] = lambda t: [
+    *((t(30, n), 2.0, (1,), keepdim) for n in (300, 2000, 2003) for keepdim in (True, False)),
+    (t(9, 30, 40), 2, (2,), False),
+    (t(30, 400), 3.0, (1,), False),
+]
 LARGE["std"] = LARGE["var_mean"] = LARGE["std_mean"] = LARGE["var"]
 LARGE["log_softmax"], LARGE["log_softmax_grad"] = LARGE["softmax"], LARGE["softmax_grad"]
 

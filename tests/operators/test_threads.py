@@ -199,6 +199,27 @@ def test_a_number_of_the_memory_that_is_written():
         assert not spreading.spread_inplace(np.add, x[1:], x[:-1])  # NumPy knows what to do
 
 
+@pytest.mark.parametrize("name", ["elu", "gelu", "silu", "tanh", "hardswish", "leaky_relu"])
+def test_gradients_of_sums(name, monkeypatch):
+    """They are one number that is repeated, and shared out all the same."""
+    x = gl.from_numpy(np.random.default_rng(1).standard_normal((700, 800), np.float32))
+    x.requires_grad_()
+    function = getattr(F, name)
+    same_for_all(lambda: gl.autograd.grad(function(x).sum(), x))
+    out, shared = function(x).sum(), []
+    run = parallel.run
+    monkeypatch.setattr(parallel, "run", lambda n, piece: shared.append(n) or run(n, piece))
+    monkeypatch.setattr(spreading, "_share", parallel.run)
+    gl.autograd.grad(out, x)
+    assert shared
+
+
+def test_no_pieces():
+    for n in (1, 2):
+        gl.set_num_threads(n)
+        parallel.run(0, lambda k: 1 / 0)
+
+
 def test_arrays_of_other_layouts_are_computed_as_they_are():
     def compute():
         x = gl.from_numpy(np.random.default_rng(1).standard_normal((800, 700), np.float32))

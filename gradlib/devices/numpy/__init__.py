@@ -6,9 +6,9 @@ from ...op.overlays import on
 from . import compiled, mkl
 
 MODULES = (
-    "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "extrema", "lu", "moments", "norm",
-    "orthogonal", "pool", "recurrent", "recurrent_layers", "softmax", "sorting", "sparse", "spectra", "triangle",
-    "triangular",
+    "activation", "attention", "batch_norm", "blas", "conv", "cross_entropy", "extrema", "losses", "lu", "moments",
+    "norm", "orthogonal", "pool", "products", "recurrent", "recurrent_layers", "remainders", "softmax", "sorting",
+    "sparse", "spectra", "triangle", "triangular",
 )  # fmt: skip
 overlays = on("numpy")
 forward, vjp = overlays

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from . import parallel
 from .mkl import dense
@@ -19,10 +20,16 @@ def in_pieces(xp, kernel: Callable, *arrays) -> Any:
     n = first.size
     if n <= PIECE + PIECE // 2:
         return kernel(xp, *arrays)
+    flat = []
     for a in arrays:
-        if not a.flags.c_contiguous or a.shape != first.shape:
+        if a.shape != first.shape:
             return kernel(xp, *arrays)
-    flat = [a.reshape(-1) for a in arrays]
+        if a.flags.c_contiguous:
+            flat.append(a.reshape(-1))
+        elif any(a.strides):
+            return kernel(xp, *arrays)
+        else:  # a number that is repeated, as the gradient of a sum is
+            flat.append(as_strided(a, (n,), (0,), writeable=False))
     out = np.empty(first.shape, first.dtype)
     target = out.reshape(-1)
 

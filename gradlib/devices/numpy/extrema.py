@@ -1,12 +1,14 @@
-"""Largest and smallest elements of rows."""
+"""Largest and smallest elements of rows, and their length."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...operators.kinds import F4, F8
 from . import forward
-from .sums import row_max, row_min
+from .sums import LARGE, row_max, row_min, row_squares
 
 
 def _along_rows(of_rows):
@@ -18,10 +20,27 @@ def _along_rows(of_rows):
             return NotImplemented
         shape = self.shape
         out = of_rows(self.reshape(-1, shape[last]))
+        if out is None:
+            return NotImplemented
         return out.reshape((*shape[:last], 1) if keepdim else shape[:last])
 
     return extremum
 
 
+def _lengths(x):
+    found = row_squares(x)
+    return None if found is None else np.sqrt(found, found)
+
+
 forward("amax")(_along_rows(row_max))
 forward("amin")(_along_rows(row_min))
+
+
+_of_lengths = _along_rows(_lengths)
+
+
+@forward("vector_norm")
+def vector_norm(xp: Any, self: Any, *, ord: Any, dim: tuple, keepdim: bool):
+    if ord != 2 or self.size < LARGE:
+        return NotImplemented
+    return _of_lengths(xp, self, dim=dim, keepdim=keepdim)

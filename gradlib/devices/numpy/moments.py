@@ -74,28 +74,34 @@ def _of_long_rows(x):
 def _of_columns(x):
     """The same of each column."""
     n, blocks, narrow = len(x), row_blocks(*x.shape), x.dtype.itemsize < 8
-    mean, total = np.zeros(x.shape[1]), np.zeros(x.shape[1])
-    space = np.empty((blocks[0][1], x.shape[1]))
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
-        mean += ones(j - i, F8).dot(d)
-        if narrow:
-            d *= d
-            total += ones(j - i, F8).dot(d)
+
+    def sums(i: int, j: int) -> tuple:
+        """The sums of a block, and where the numbers are single-precision ones those of their squares."""
+        d, one = x[i:j].astype(F8), ones(j - i, F8)
+        total = one.dot(d)
+        if not narrow:
+            return (total, total)
+        d *= d
+        return total, one.dot(d)
+
+    def squares_around(i: int, j: int):
+        d = x[i:j].astype(F8)
+        d -= mean
+        d *= d
+        return ones(j - i, F8).dot(d)
+
+    mean, squares = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for total, more in parallel.in_order(blocks, x.size, sums):
+        mean += total
+        squares += more
     mean /= n
     if narrow:
-        squares = total
         total = squares - n * mean * mean
         if not (total < SURE * squares).any():
             return total, mean
-        total = np.zeros(x.shape[1])
-    for i, j in blocks:
-        d = space[: j - i]
-        d[...] = x[i:j]
-        d -= mean
-        d *= d
-        total += ones(j - i, F8).dot(d)
+    total = np.zeros(x.shape[1])
+    for more in parallel.in_order(blocks, x.size, squares_around):
+        total += more
     return total, mean
 
 

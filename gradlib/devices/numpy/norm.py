@@ -15,7 +15,7 @@ from .blocks import PIECE, row_blocks
 from .half_bits import BLOCK, hand_back, in_float32, widened
 from .half_bits import narrow as narrow_vector
 from .softmax import SMALL
-from .sums import ADD, RUN, column_sums, ones, row_products, row_sums
+from .sums import ADD, LONG, RUN, column_sums, ones, row_products, row_sums
 
 # -- layer_norm --------------------------------------------------------------------------------------------------------
 
@@ -94,54 +94,72 @@ def _layer_norm_grad(g, x, mean, rstd, weight, needs):
 
 
 def _layer_norm_grad_rows(g, x, mean, rstd, weight, needs):
-    """Gradients of input, weight and bias on (rows, n)."""
+    """Gradients of input, weight and bias on (rows, n).
+
+    Rows are centred but not scaled: their scale is part of the factors of sums.
+    """
     rows, n = x.shape
     dx = np.empty((rows, n), x.dtype) if needs[0] else None
     d = F4 if is_half(x) else x.dtype
     total = F8 if rows > RUN else d  # sums of many blocks
     dw = np.zeros(n, total) if needs[1] else None
     db = np.zeros(n, total) if needs[2] else None
-    # the weight is folded into the two row means: mean(g * w), mean(g * w * xhat)
+    # the weight is folded into the two row means: mean(g * w), mean(g * w * centred)
     w = ones(n, d) if weight is None else weight
 
     def block(i: int, j: int) -> tuple:
         """Writes the gradient of a block; returns what its rows add to those of weight and bias."""
         lent: list = []
-        gb = widened(g[i:j], lent)
-        xhat = widened(x[i:j], lent) - mean[i:j]
-        xhat *= rstd[i:j]
-        product = gb * xhat
+        gb, scale = widened(g[i:j], lent), rstd[i:j]
+        centred = widened(x[i:j], lent) - mean[i:j]
+        product = gb * centred
         sums = (
-            column_sums(product) if dw is not None else None,
+            _weighted_sum(scale, product) if dw is not None else None,
             column_sums(gb) if db is not None else None,
         )
         if dx is None:
             hand_back(lent)
             return sums
-        slope = row_products(product, w)
+        slope = _times_row(product, w)[:, None]
+        slope *= scale
+        slope *= scale
         slope /= n
-        shift = row_products(gb, w)
+        shift = _times_row(gb, w)[:, None]
         shift /= n
-        xhat *= slope[:, None]
-        xhat += shift[:, None]
+        centred *= slope
+        centred += shift
         o = gb if lent else dx[i:j]
         if weight is None:
-            np.subtract(gb, xhat, o)
+            np.subtract(gb, centred, o)
         else:
             np.multiply(gb, w, o)
-            o -= xhat
-        o *= rstd[i:j]
+            o -= centred
+        o *= scale
         if o is gb:
             narrow_vector(o.reshape(-1), dx[i:j].reshape(-1))
         hand_back(lent)
         return sums
 
-    for of_weight, of_bias in parallel.in_order(row_blocks(rows, n), x.size, block):
-        if dw is not None:
-            dw += of_weight
-        if db is not None:
-            db += of_bias
-    return dx, dw, db
+    return dx, *_summed(parallel.in_order(row_blocks(rows, n), x.size, block), dw, db)
+
+
+def _times_row(x, w):
+    """The sum of the products of each row of `x` with `w`."""
+    return x.dot(w) if x.shape[1] <= LONG else row_products(x, w)
+
+
+def _weighted_sum(scale, x):
+    """The sum of the rows of `x`, each times its number in a column; few enough for one run."""
+    return scale[:, 0].dot(x) if len(x) <= RUN else column_sums(x * scale)
+
+
+def _summed(parts, *totals) -> tuple:
+    """What blocks add to gradients that all rows share; None for one that nobody wants."""
+    for some in parts:
+        for total, part in zip(totals, some, strict=True):
+            if total is not None:
+                total += part
+    return totals
 
 
 _layer_norm = layer_norm_by(_layer_norm_rows, PIECE)
@@ -193,6 +211,51 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
 
 def _squares(x):
     return row_products(x, x)[:, None]
+
+
+def _rms_norm_grad(g, x, rstd, weight, needs):
+    """Gradients of input and weight on (rows, n) of float32 or float64."""
+    rows, n = x.shape
+    dx = np.empty((rows, n), x.dtype) if needs[0] else None
+    dw = np.zeros(n, F8) if needs[1] else None
+    w = ones(n, x.dtype) if weight is None else weight
+
+    def block(i: int, j: int) -> tuple:
+        gb, xb, scale = g[i:j], x[i:j], rstd[i:j]
+        product = gb * xb
+        of_weight = _weighted_sum(scale, product) if dw is not None else None
+        if dx is not None:
+            slope = _times_row(product, w)[:, None]
+            slope *= scale
+            slope *= scale
+            slope /= n
+            o = dx[i:j]
+            np.multiply(gb, w, o)
+            o -= np.multiply(xb, slope, product)
+            o *= scale
+        return (of_weight,)
+
+    return dx, *_summed(parallel.in_order(row_blocks(rows, n), x.size, block), dw)
+
+
+@vjp("fused_rms_norm")
+def rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
+    d, n = input.dtype, math.prod(normalized_shape)
+    if (
+        g.size <= PIECE
+        or not (d is F4 or d is F8)
+        or g.dtype is not d
+        or result1.dtype is not d
+        or not (weight is None or weight.dtype is d)
+    ):
+        return NotImplemented
+    w = None if weight is None else weight.reshape(-1)
+    g_rows, rows = g.reshape(-1, n), input.reshape(-1, n)
+    dx, dw = _rms_norm_grad(g_rows, rows, result1.reshape(-1, 1), w, needs)
+    return (
+        None if dx is None else dx.reshape(input.shape),
+        None if dw is None else dw.reshape(normalized_shape).astype(d, copy=False),
+    )
 
 
 def _group_norm(xp, x, groups: int, weight, bias, eps: float):
@@ -263,12 +326,7 @@ def _group_norm_grad(g, x, mean, rstd, weight, needs):
             dx[i:j] -= centred.reshape(gb.shape)
         return ADD(products * each, 0, F8), ADD(sums, 0, F8)
 
-    for of_weight, of_bias in parallel.in_order(row_blocks(n, c * length), x.size, block):
-        if dw is not None:
-            dw += of_weight
-        if db is not None:
-            db += of_bias
-    return dx, dw, db
+    return dx, *_summed(parallel.in_order(row_blocks(n, c * length), x.size, block), dw, db)
 
 
 forward("fused_rms_norm")(rms_norm_by(_squares))

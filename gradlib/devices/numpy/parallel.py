@@ -155,7 +155,7 @@ def run(count: int, piece: Callable[[int], Any]) -> None:
     Linear algebra inside a piece has one thread, also where there is but one piece: the order of its additions may
     depend on that.
     """
-    n = width()
+    n = width() if count else 0
     if n <= 1:
         for i in range(count):
             piece(i)

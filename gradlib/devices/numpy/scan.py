@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...operators.reduce.scan import FEW, WIDER
-from .blocks import PIECE
+from . import parallel
+from .blocks import PIECE, spans
 
 SLICE = 64  # elements from which a slice is long
 EXTREMA = ("maximum", "minimum")
@@ -97,11 +98,12 @@ def _in_chunks(step, rows, into, wider, length: int) -> None:
     """
     n = rows.shape[1]
     width, height = min(n, PIECE), max(1, PIECE // n)
-    space = np.empty((min(height, len(rows)), -(-width // length) * length), wider)
-    for i in range(0, len(rows), height):
+
+    def block(first: int, end: int) -> None:
+        space = np.empty((end - first, -(-width // length) * length), wider)
         last = None
         for j in range(0, n, width):
-            part = rows[i : i + height, j : j + width]
+            part = rows[first:end, j : j + width]
             high, wide = part.shape
             data = space[:high]
             data[:, :wide], data[:, wide:] = part, step.identity
@@ -115,4 +117,6 @@ def _in_chunks(step, rows, into, wider, length: int) -> None:
             step.accumulate(data[:, length - 1 : -1 : length], 1, out=before[:, 1:])
             step(before.repeat(length, 1), data, data)
             last = data[:, wide - 1].copy()
-            into[i : i + height, j : j + width] = data[:, :wide]
+            into[first:end, j : j + width] = data[:, :wide]
+
+    parallel.each(spans(len(rows), height), rows.size, block)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...operators.kinds import is_half
 
+_ONE = np.int8(1)
 _WORDS = {2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 # elements from which on it is quicker, by size of an element; below, the processor learns the condition by heart
 _FROM_ZERO = 8192
@@ -58,8 +59,8 @@ def where(condition: Any, *operands: Any) -> Any:
 
 def _mask(condition: Any, word: Any, where: bool) -> Any:
     """All bits set where the condition is `where`, none elsewhere."""
-    mask = condition.astype(word)
-    return np.negative(mask, out=mask) if where else np.subtract(mask, 1, out=mask)
+    mask = condition.view(np.int8)  # 1 or 0: made -1 or 0 while it is one byte
+    return (np.negative(mask) if where else np.subtract(mask, _ONE)).astype(word)
 
 
 def _array(value: Any) -> Any:

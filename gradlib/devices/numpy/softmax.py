@@ -236,3 +236,27 @@ def log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
 @float_rows
 def _log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     return by_rows(_log_softmax_grad_block, _log_softmax_grad_columns, dim, grad, output)
+
+
+@forward("logsumexp")
+def logsumexp(xp: Any, self: Any, *, dim: tuple, keepdim: bool) -> Any:
+    """Of rows; NotImplemented where a sum is 0 or infinite, or a number is none."""
+    d, last = self.dtype, self.ndim - 1
+    if self.size <= ROWS or dim != (last,) or not (d is F4 or d is F8):
+        return NotImplemented
+    if not self.flags.c_contiguous:
+        return NotImplemented
+    shape = self.shape
+    rows = self.reshape(-1, shape[last])
+    out = np.empty((len(rows), 1), d)
+
+    def block(i: int, j: int) -> None:
+        part = rows[i:j]
+        total, shift = exp_rows(part, np.empty_like(part), LOW_SUM)
+        np.log(total, total)
+        np.add(total, shift, out[i:j])
+
+    parallel.each(spans(len(rows), max(1, ROWS // shape[last])), self.size, block)
+    if not np.isfinite(out).all():
+        return NotImplemented
+    return out.reshape((*shape[:last], 1) if keepdim else shape[:last])

@@ -8,6 +8,7 @@ numbers; the sums of runs are added in turn. The relative error of a sum of n po
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from ...op import spreading
 from ...operators.kinds import is_half
 from ...tape import handed
 from . import half_bits, parallel
-from .blocks import spans
+from .blocks import PIECE, row_blocks, spans
 from .half_bits import BLOCK, widen_half
 
 RUN, STRIDED_RUN = 1024, 256  # by BLAS, which keeps several sums at once; by NumPy
 SHORT = 8192  # most elements that NumPy sums itself where all are summed: pairwise, and no slower than BLAS
 LARGE = 4096  # elements from which an array is worth another look at its layout
+LENGTH = 1 << 18  # of products of vectors that a thread takes at a time
 LONG = 1 << 15  # longer rows are summed in runs, one row at a time
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 _FIRST = (0,)
@@ -51,6 +53,8 @@ def row_max(x):
     rows, n = x.shape
     if rows < PLENTY or n not in LENGTHS:
         return MAX(x, 1)
+    if x.size >= parallel.SHARED and parallel.width() > 1:
+        return _of_rows(row_max, x)
     return x[np.arange(rows), x.argmax(1)]
 
 
@@ -59,7 +63,20 @@ def row_min(x):
     rows, n = x.shape
     if rows < PLENTY or n not in LENGTHS:
         return MIN(x, 1)
+    if x.size >= parallel.SHARED and parallel.width() > 1:
+        return _of_rows(row_min, x)
     return x[np.arange(rows), x.argmin(1)]
+
+
+def _of_rows(function, x):
+    """``function(x)``, which gives a number for each row, in blocks."""
+    out = np.empty(len(x), x.dtype)
+
+    def block(i: int, j: int) -> None:
+        out[i:j] = function(x[i:j])
+
+    parallel.each(row_blocks(*x.shape), x.size, block)
+    return out
 
 
 def row_sums(x):
@@ -89,14 +106,51 @@ def row_products(a, b):
 
 def long_product(p, q):
     """The sum of the products of two long vectors, as a scalar of float64."""
-    whole = len(p) - len(p) % RUN
-    runs = np.vecdot(p[:whole].reshape(-1, RUN), q[:whole].reshape(-1, RUN))
-    return ADD(runs, dtype=F8) + np.vecdot(p[whole:], q[whole:])
+    return _summed_runs(len(p), p.dtype, lambda i, j: (p[i:j], q[i:j]), LENGTH)
+
+
+def _summed_runs(n: int, dtype, part, step: int = PIECE):
+    """The sum of the products of ``p, q = part(i, j)``, elements i to j of two vectors of length n, in float64."""
+    whole = n - n % RUN
+    runs = np.empty(whole // RUN, dtype)
+
+    def block(i: int, j: int) -> None:
+        p, q = part(i, j)
+        np.vecdot(p.reshape(-1, RUN), q.reshape(-1, RUN), runs[i // RUN : j // RUN])
+
+    parallel.each(spans(whole, step), n, block)
+    return ADD(runs, dtype=F8) + (np.vecdot(*part(whole, n)) if whole < n else 0.0)
+
+
+def squared_distance(x, y):
+    """The sum of the squares of the differences of two long vectors."""
+
+    def part(i: int, j: int) -> tuple:
+        d = x[i:j] - y[i:j]
+        return d, d
+
+    return x.dtype.type(_summed_runs(len(x), x.dtype, part))
 
 
 def sum_of_squares(flat):
     """The sum of the squares of a vector."""
     return flat.dot(flat) if flat.size <= LONG else flat.dtype.type(long_product(flat, flat))
+
+
+def row_squares(x):
+    """The sum of the squares of each row of a contiguous 2-D array; None where rows do not fall into equal runs."""
+    n = x.shape[1]
+    row = _run_of(n)
+    if row < 32 < n:
+        return None
+    runs = x.reshape(-1, row)
+    out = np.empty(len(runs), x.dtype)
+
+    def block(i: int, j: int) -> None:
+        np.vecdot(runs[i:j], runs[i:j], out[i:j])
+
+    parallel.each(row_blocks(*runs.shape), x.size, block)
+    return out if row == n else ADD(out.reshape(-1, n // row), 1)
 
 
 def column_sums(x):
@@ -133,6 +187,15 @@ def _sums_of_runs(x):
 
     parallel.run(len(out), piece)
     return out
+
+
+@lru_cache(256)
+def _run_of(n: int) -> int:
+    """The length of equal runs that rows of `n` elements fall into: the largest, 1 for a prime that is too large."""
+    if n <= RUN:
+        return n
+    row = math.gcd(n, RUN)
+    return row if row >= 32 else max([k for k in range(1, RUN + 1) if not n % k])
 
 
 def _run_sums(runs):
@@ -187,7 +250,7 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     while first and (not dim or first - 1 in dim):
         first -= 1
     inner = math.prod(shape[first:])
-    row = inner if inner <= RUN else math.gcd(inner, RUN)
+    row = _run_of(inner)
     if inner == 1 and len(dim) == max(dim) + 1:
         k = len(dim)
         out = column_sums(array.reshape(math.prod(shape[:k]), -1)).reshape(shape[k:])

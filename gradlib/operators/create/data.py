@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from ...op import spreading
 from ...op.expose import PUBLIC, function, method
 from ...tape import device as devices
 from ...tape import dtypes, handed
@@ -227,7 +228,8 @@ def _copied(data, dtype, device, requires_grad: bool) -> Tensor:
     if device is not None:
         target = check_device(device)
         if target.type != "cpu":
-            array = backend_for(target.type).to_backend(array, target)
+            return finish(backend_for(target.type).to_backend(array, target), requires_grad)
+    spreading.met(array.size)
     return finish(array, requires_grad)
 
 

@@ -8,7 +8,7 @@ from ...op.declare import Op, declare
 from ...op.expose import FOUND, SCALAR_TYPE, function, write_same
 from ...op.inplace import inplace
 from ...tape.tensor import Tensor, wrap_dim
-from ..kinds import floating
+from ..kinds import at_least, at_most, floating
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -37,22 +37,20 @@ def activation(
 # -- silu, mish, softplus and others with exponentials ---------------------------------------------------------------
 
 
-def _logistic(xp, x):
-    return 0.5 * xp.tanh(0.5 * x) + 0.5
+def _logistic(xp, x, of=1):
+    """``of / (1 + exp(-x))``; (1 + tanh(x / 2)) / 2 would have no digit left where x is very negative."""
+    out = xp.negative(x)
+    out = xp.exp(out, out=out) if out.ndim else xp.exp(out)  # inf there: the quotient is then 0
+    out += 1
+    return xp.divide(of, out, out=out) if out.ndim else of / out
 
 
 def _silu_piece(xp, x):
-    half = x * 0.5
-    out = xp.tanh(half)
-    out += 1
-    out *= half
-    return out
+    return _logistic(xp, x, x)
 
 
 def _silu_grad_piece(xp, g, x):
-    s = xp.tanh(x * 0.5)
-    s *= 0.5
-    s += 0.5
+    s = _logistic(xp, x)
     out = 1 - s
     out *= x
     out += 1
@@ -84,7 +82,7 @@ silu_op = activation(
 
 
 def _mish_piece(xp, x):
-    w = xp.exp(xp.minimum(x, 20.0))  # tanh(log(1 + w)) = (w^2 + 2 w) / (w^2 + 2 w + 2); 1 beyond
+    w = xp.exp(at_most(xp, x, 20.0))  # tanh(log(1 + w)) = (w^2 + 2 w) / (w^2 + 2 w + 2); 1 beyond
     top = w * (w + 2)
     return x * (top / (top + 2))
 
@@ -99,16 +97,23 @@ mish_op = activation("mish", lambda xp, self: xp.in_pieces(_mish_piece, self), _
 
 def _softplus(xp, self, *, beta, threshold):
     def piece(xp, x):
-        z = x * beta
-        soft = (xp.log1p(xp.exp(-xp.absolute(z))) + xp.maximum(z, 0)) / beta
+        z = x if beta == 1 else x * beta
+        soft = xp.log1p(xp.exp(-xp.absolute(z)))
+        soft += at_least(xp, z, 0)
+        if beta != 1:
+            soft /= beta
         return xp.where(z > threshold, x, soft)
 
     return xp.in_pieces(piece, self)
 
 
+def _softplus_grad(F, g, z, threshold):
+    return F.where(z > threshold, g, g * F.sigmoid(z))
+
+
 softplus_op = activation(
     "softplus", _softplus,
-    lambda F, g, self, beta, threshold: F.where(self * beta > threshold, g, g * F.sigmoid(self * beta)),
+    lambda F, g, self, beta, threshold: _softplus_grad(F, g, self if beta == 1 else self * beta, threshold),
     ((1.0, 20.0), (2.0, 1.5)), autocast="cuda:float32",
 )  # fmt: skip
 
@@ -137,19 +142,28 @@ def softplus(input, beta=1.0, threshold=20.0, *, out=None):
 
 
 logsigmoid_op = activation(
-    "log_sigmoid", lambda xp, self: xp.minimum(self, 0) - xp.log1p(xp.exp(-xp.absolute(self))),
+    "log_sigmoid", lambda xp, self: at_most(xp, self, 0) - xp.log1p(xp.exp(-xp.absolute(self))),
     lambda F, g, self: g * F.sigmoid(-self), row_major=True,
 )  # fmt: skip
 
 
 def _elu(xp, self, *, alpha, scale, input_scale):
-    below = xp.expm1(xp.minimum(self, 0) * input_scale) * (alpha * scale)
-    return xp.where(self > 0, self * scale if scale != 1 else self, below)
+    below = xp.expm1(_times(at_most(xp, self, 0), input_scale))
+    return xp.where(self > 0, _times(self, scale), _times(below, alpha * scale))
+
+
+def _times(x, factor):
+    """Times a number that often is 1."""
+    return x if factor == 1 else x * factor
 
 
 def _elu_grad(F, g, self, alpha, scale, input_scale):
-    # the second derivative at 0 is that of the other side, 0; nan is on no side, and stays
-    below = F.exp(F.where(self >= 0, 0, self) * input_scale) * (alpha * scale * input_scale)
+    if hasattr(self, "_array"):
+        # the second derivative at 0 is that of the other side, 0; nan is on no side, and stays
+        low = F.where(self >= 0, 0, self)
+    else:
+        low = at_most(F.backend, self, 0)
+    below = _times(F.exp(_times(low, input_scale)), alpha * scale * input_scale)
     return g * F.where(self > 0, scale, below)
 
 

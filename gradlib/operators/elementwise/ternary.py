@@ -221,9 +221,14 @@ def _lerp_number(xp, self, end, *, weight):
 def _lerp_tensor(xp, self, end, weight):
     refuse("lerp_kernel_tensor", self, "iub")
     first, last, w = xp.wide(self), xp.wide(end), xp.wide(weight)
-    step = last - first
-    out = xp.where(xp.absolute(w) < 0.5, first + w * step, last - step * (1 - w))
-    return narrow(out, self.dtype)
+    return narrow(xp.in_pieces(_from_nearer_end, first, last, w), self.dtype)
+
+
+def _from_nearer_end(xp, first, last, w):
+    far = xp.absolute(w) >= 0.5
+    step = (last - first) * (w - far)
+    step += xp.where(far, last, first)
+    return step
 
 
 lerp_number = declare(

@@ -13,7 +13,7 @@ from ...op.declare import Op, declare
 from ...op.expose import apart, function, method, write_out
 from ...op.inplace import inplace
 from ...op.pointwise import unary
-from ..kinds import F4, check_kind, floating, raw
+from ..kinds import F4, at_least, at_most, check_kind, floating, raw
 
 
 def in_float64(kernel):
@@ -114,10 +114,10 @@ def _monic(coefficients, x):
 
 def _tail(xp, a):
     """erfc(a) * exp(a^2) for a >= 0.46875, without overflow."""
-    middle = xp.minimum(a, 4.0)
+    middle = at_most(xp, a, 4.0)
     out = _ratio(_MIDDLE, middle)
     if xp.may(a > 4.0):
-        far = xp.maximum(a, 4.0)
+        far = at_least(xp, a, 4.0)
         inverse = 1.0 / (far * far)
         out = xp.where(a > 4.0, (1.0 / ROOT_PI - inverse * _ratio(_FAR, inverse)) / far, out)
     return out
@@ -210,16 +210,16 @@ def _tail_inverse(xp, log_q):
 
 def _erfcx_positive(xp, a):
     """exp(a^2) * erfc(a) for a >= 0."""
-    small = xp.minimum(a, 0.46875)
+    small = at_most(xp, a, 0.46875)
     square = small * small
     near = xp.exp(square) * (1 - small * _ratio(_NEAR, square))
-    return xp.where(a <= 0.46875, near, _tail(xp, xp.maximum(a, 0.46875)))
+    return xp.where(a <= 0.46875, near, _tail(xp, at_least(xp, a, 0.46875)))
 
 
 @in_float64
 def _erfinv(xp, y):
     a = xp.absolute(y)
-    small = xp.minimum(a, 0.5)
+    small = at_most(xp, a, 0.5)
     x = _erfinv_start(xp, xp.log1p(-small * small))
     for _ in range(3):  # near 0: Newton's method on erf itself
         x = x - (erf_kernel(xp, x) - small) * (0.5 * ROOT_PI) * xp.exp(x * x)
