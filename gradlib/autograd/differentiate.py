@@ -15,7 +15,7 @@ from ..tape import engine, handed
 from ..tape.accumulation import keep_gradient
 from ..tape.arrays import backend_on
 from ..tape.modes import FORWARD_AD, shared, state
-from ..tape.node import AccumulateGrad, Node, edge, leaf_edge
+from ..tape.node import AccumulateGrad, Node, edge, leaf_edge, unrecorded_edge
 from ..tape.tensor import Tensor
 
 __all__ = ["backward", "grad"]
@@ -134,7 +134,8 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     allow_unused = bool(allow_unused or materialize_grads)
-    outs, ins = _as_tuple(outputs), _as_tuple(inputs)
+    outs = (outputs,) if outputs.__class__ is Tensor else _as_tuple(outputs)
+    ins = (inputs,) if inputs.__class__ is Tensor else _as_tuple(inputs)
     if not ins:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep_graph = create_graph if retain_graph is None else retain_graph
@@ -294,7 +295,9 @@ def _input_edge(value) -> tuple[Node, int]:
     if isinstance(value, Tensor):
         if not value._rg:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-        node, nr = edge(value)
+        if value._fn is not None:
+            return value._fn, value._nr
+        node, nr = unrecorded_edge(value)
         if node is None:  # a view made without grad, which nothing leads to
             node, nr = leaf_edge(value)
     elif not hasattr(value, "output_nr"):
@@ -352,13 +355,15 @@ def _gradient(out: Tensor, g, i: int, create_graph: bool) -> Tensor:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {out.shape}."
         )
-    if (g._array.dtype.kind == "c") != (array.dtype.kind == "c"):
-        raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. "
-            f"Mismatch in dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {out.dtype}."
-        )
-    if g._array.dtype != array.dtype:
-        g = g.to(out.dtype)
+    if g._array.dtype is not array.dtype:
+        if (g._array.dtype.kind == "c") != (array.dtype.kind == "c"):
+            raise RuntimeError(
+                "For complex Tensors, both grad_output and output are required to have the same dtype. "
+                f"Mismatch in dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of "
+                f"{out.dtype}."
+            )
+        if g._array.dtype != array.dtype:
+            g = g.to(out.dtype)
     here = g._array.__class__ is ndarray and array.__class__ is ndarray
     if not here and g.device != out.device:
         raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] is on {out.device}")

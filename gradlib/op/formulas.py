@@ -56,7 +56,10 @@ def raw_ops(array) -> Namespace:
 def _raw_for(array) -> Namespace:
 
     if isinstance(array, (tuple, list)):
-        return raw_ops(next((a for a in array if a is not None), np.float32(0)))
+        for a in array:
+            if a is not None:
+                return raw_ops(a)
+        return raw_ops(np.float32(0))
     if array.__class__ is shared.sparse:  # on whatever device
         return raw_ops(array.values)
     backend = kernels_of(array)

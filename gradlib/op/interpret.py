@@ -72,9 +72,10 @@ def general(op, args: tuple, attrs: tuple) -> Any:
         args = tuple(args[0])
     if shared.lazy and (plain_args := lazy.arguments(op, args)) is not args:
         return op.call(plain_args, *attrs) if op.variadic else op.call(*plain_args, *attrs)
-    other = batched.replacement(op) if shared.batches else None
-    if other is not None and batched.level_of(args) is not None:
-        return other(*args, *attrs)  # before tangents are taken: what it calls computes its own
+    if shared.batches and (op.apart or op.each_entry) and batched.level_of(args) is not None:
+        # before tangents are taken: what it calls computes its own
+        other: Any = batched.replacement(op)
+        return other(*args, *attrs)
     if shared.sparse is not None and not op.sparse and sparse.among(args):
         return sparse_call(op, args, attrs)
     if bits & FORWARD_AD and handed.any_tangent(args):
@@ -182,25 +183,41 @@ def beside_array(tensor: Tensor, array) -> tuple | None:
 OPERANDS = (Tensor, int, float, complex, np.number, np.bool_, ndarray)
 
 
-def ready(op, args: tuple) -> bool:
-    """Whether `args` need no preparation: all are tensors of one floating dtype, on the CPU."""
-    first: Any = getattr(args[0], "_array", None)
-    kind = first.__class__
-    if kind is not ndarray and (kind is not batched.Logical or shared.cuda is not None):
-        return False
-    dtype = first.dtype
+def ready(op, args: tuple) -> tuple | None:
+    """`args` if they need no preparation: all are tensors of one floating dtype, on the CPU, or numbers beside them."""
+    kind: Any = None
+    dtype: Any = None
+    numbers = False
     for a in args:
         array: Any = getattr(a, "_array", None)
-        if array.__class__ is not kind or array.dtype is not dtype:
-            return False
-    known = dtype in dtypes.NP_FLOATING and op.check is None
-    return known and (op.complex is not False or dtype.kind != "c")
+        if array is None:
+            if a.__class__ is not float and a.__class__ is not int:
+                return None
+            numbers = True
+        elif kind is None:
+            kind, dtype = array.__class__, array.dtype
+            if kind is not ndarray and (kind is not batched.Logical or shared.cuda is not None):
+                return None
+        elif array.__class__ is not kind or array.dtype is not dtype:
+            return None
+    if dtype not in dtypes.NP_FLOATING or op.check is not None:
+        return None
+    if numbers:
+        plain = dtype is dtypes.float32.np or dtype is dtypes.float64.np
+        if not plain or op.fixed or op.numbers != "any" or op.promote not in PROMOTES:
+            return None
+        known = dtypes.BY_NP[dtype]
+        return tuple([a if isinstance(a, Tensor) else Number(a, known) for a in args])
+    return args if op.complex is not False or dtype.kind != "c" else None
+
+
+PROMOTES = ("same", "float", "number")
 
 
 def prepare(op, args: tuple) -> tuple:
     """Arguments on one device and, where the op asks for it, of one dtype."""
-    if args and ready(op, args):
-        return args
+    if (known := ready(op, args)) is not None:
+        return known
     tensors = []
     for i, a in enumerate(args):
         if isinstance(a, Tensor):
@@ -229,7 +246,7 @@ def prepare(op, args: tuple) -> tuple:
     ):
         kind = common_dtype(args).scalar_type
         raise NotImplementedError(f"\"{op.public}_cpu\" not implemented for '{kind}'")
-    if op.promote in ("same", "float", "number"):
+    if op.promote in PROMOTES:
         return _one_dtype(op, args)
     if op.promote == "none":
         first = tensors[0]._array.dtype
@@ -447,16 +464,18 @@ def connect(op, args: tuple, attrs: tuple, outs: list, hidden: tuple, inside: bo
     single = op.n_out == 1
     node = None
     if not state.bits & (NO_GRAD | INFERENCE) and op.differentiable:
-        diff = [
-            a
-            for i, a in enumerate(args)
-            if isinstance(a, Tensor)
-            and a._rg
-            and (op.vjp or op.variadic or op.tensors[i] in op.formulas)
-            and (not inside or batched.is_logical(a))
-        ]
+        diff = False
+        for i, a in enumerate(args):
+            if (
+                isinstance(a, Tensor)
+                and a._rg
+                and (op.vjp or op.variadic or op.tensors[i] in op.formulas)
+                and (not inside or batched.is_logical(a))
+            ):
+                diff = True
+                break
         if diff and state.bits & INFERENCE_LEAF and not op.copies and _by_inference(args):
-            diff = []
+            diff = False
         if diff:
             node = make_node(op, args, attrs, outs[0]._array.shape if single else (), inside)
             finish_node(node, outs, hidden)
@@ -534,6 +553,8 @@ def _node_class(op, args: tuple) -> type:
         if not isinstance(a, Tensor):
             continue
         if a._array.__class__ is not ndarray:
+            if a._array.__class__ is batched.Logical and batched.physical_kind(a) is ndarray:
+                continue
             where = a.device.type
             if where == "meta":
                 return op.formula_node_class
@@ -579,8 +600,9 @@ def finish_node(node, outs: list, hidden: tuple) -> None:
 
 def plain(attrs: tuple) -> tuple:
     """Attributes, which are never tensors: a tensor that is given for one counts as the number that it holds."""
-    if any([isinstance(a, Tensor) for a in attrs]):
-        return tuple([a.item() if isinstance(a, Tensor) else a for a in attrs])
+    for a in attrs:
+        if isinstance(a, Tensor):
+            return tuple([a.item() if isinstance(a, Tensor) else a for a in attrs])
     return attrs
 
 

@@ -22,7 +22,7 @@ from ..tape.strided import overlap
 from ..tape.tensor import Tensor
 from . import halves, overlays, spreading
 
-_F4, _F8 = dtypes.float32.np, dtypes.float64.np
+_F4, _F8, _I8 = dtypes.float32.np, dtypes.float64.np, dtypes.int64.np
 _BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
 _cpu_functions: dict[str, Any] = {}  # those of the backend of CPU arrays
 _LARGEST = float(np.finfo(np.float32).max)
@@ -169,13 +169,19 @@ def _factor(number: float, dtype: np.dtype) -> Any:
     return found
 
 
-def writable(op, tensor: Tensor, bits: int) -> bool:
-    """Whether a ufunc may simply write to `tensor`: a NumPy array of floats, no graph, no inference tensor."""
+def writable(op, tensor: Tensor, bits: int, whole: bool = False) -> bool:
+    """Whether a ufunc may simply write to `tensor`: a NumPy array of floats, no graph, no inference tensor.
+
+    whole: or of int64, by an op that makes nothing else of them.
+    """
     array = tensor._array
     if array.__class__ is not np.ndarray or 0 in array.strides:
         return False
     dtype = array.dtype
-    if dtype is not _F4 and (
+    if whole and dtype is _I8:
+        if op.promote != "same" or op.check is not None:
+            return False
+    elif dtype is not _F4 and (
         (dtype not in dtypes.NP_FLOATING and dtype not in dtypes.HALVES)
         or (op.complex is False and dtype.kind == "c")
     ):
@@ -190,7 +196,7 @@ def writable(op, tensor: Tensor, bits: int) -> bool:
 
 def quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
     """Run a ufunc in place where nothing needs checking: no graph, one dtype, the shape of `tensor`."""
-    if not writable(op, tensor, bits):
+    if not writable(op, tensor, bits, True):
         return False
     array = tensor._array
     dtype = array.dtype
@@ -200,6 +206,11 @@ def quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
         if kind is float or kind is int:
             if op.numbers == "none":
                 return False
+            if dtype is _I8:
+                if kind is not int or not -_WHOLE < other < _WHOLE:
+                    return False
+                arrays.append(np.array(other, _I8))
+                continue
             half = dtype is not _F4 and dtype in dtypes.HALVES
             if half and kind is int and not -_WHOLE < other < _WHOLE:
                 return False

@@ -70,7 +70,9 @@ class Logical(Valueless):
 def wrap(level: BatchLevel, physical: Tensor, batched: bool = True) -> Logical:
     """The logical array of a physical tensor (batch first)."""
     array = physical._array
-    if array.__class__ is not np.ndarray and array.__class__ is not Logical:
+    if array.__class__ is np.ndarray:
+        pass
+    elif array.__class__ is not Logical:
         if array.__class__ is shared.sparse:
             raise NotImplementedError(SPARSE.format(array.pattern.layout))
         # on a device, or lazy: something with the same layout stands for it
@@ -354,7 +356,7 @@ def level_of(args: Iterable) -> Any:
     """The innermost level among logical arguments (tensors or raw arrays); None if there are none."""
     found = None
     for a in args:
-        array = a._array if isinstance(a, Tensor) else a
+        array: Any = a._array if isinstance(a, Tensor) else a
         if array.__class__ is Logical:
             level = array.level
             if level is not found and (found is None or level.id > found.id):
@@ -388,24 +390,34 @@ def _rule_named(name: str) -> Callable:
 
 def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     """The raw results (Logical) of an op on logical arguments: what its forward is for others."""
-    given = tuple([a if isinstance(a, Tensor) else getattr(a, "value", a) for a in args])
-    parts = [level.part(a) for a in given]
-    differs = any([has_batch for _, has_batch in parts])
+    given, differs = [], False
+    for a in args:
+        if isinstance(a, Tensor):
+            array: Any = a._array
+            if array.__class__ is Logical and array.batched and array.level is level:
+                differs = True
+        else:
+            a = getattr(a, "value", a)
+        given.append(a)
     if op.arrays and not differs:
         differs = any([level.part(a)[1] for a in _arrays(op, attrs)])
     if differs and op.dynamic:
         decides = op.dynamic if isinstance(op.dynamic, str) else op.tensors[0]
-        if parts[op.tensors.index(decides)][1]:
+        if level.part(given[op.tensors.index(decides)])[1]:
             raise RuntimeError(SHAPES.format(op.public))
-    rule = _rule_of(op) if differs else None
+    rule = op.batched or _rule_of(op) if differs else None
     if not differs and op.arrays:
         attrs = _shared_arrays(level, op, attrs)
-    with Physically(level):
+    bits, interposers, batch = state.bits, state.interposers, state.batch
+    state.bits, state.interposers, state.batch = bits & ~VMAP, (), level.around  # `Physically`
+    try:
         if differs:
-            outs = (rule or one_by_one)(level, op, given, attrs)
+            outs = (rule or one_by_one)(level, op, tuple(given), attrs)
         else:  # all entries share the arguments
-            same = [p for p, _ in parts]
+            same = [level.part(a)[0] for a in given]
             outs = op.call(same, *attrs) if op.variadic else op.call(*same, *attrs)
+    finally:
+        state.bits, state.interposers, state.batch = bits, interposers, batch
     if isinstance(outs, tuple):
         return [wrap(level, out, differs) for out in outs]
     return wrap(level, outs, differs)

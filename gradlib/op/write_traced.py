@@ -15,14 +15,20 @@ from ..tape.modes import DIFFERENTIATED, state
 from ..tape.storage import Storage
 from . import formulas, overlays
 from .dependence import depend
+from .vmap_backward import AT_ONCE, batch_gradients
 from .write_node import compile_code, is_current
 
 _NAMES = {
     "state": state, "traced_ops": formulas.traced_ops, "unpack_tensor": saved.unpack_tensor,
     "sum_to_size": formulas.traced_ops.sum_to_size, "general": formulas.gradients, "depend": depend, "UNSET": object(),
-    "Storage": Storage, "DIFFERENTIATED": DIFFERENTIATED,
+    "Storage": Storage, "DIFFERENTIATED": DIFFERENTIATED, "batch_gradients": batch_gradients,
 }  # fmt: skip
 _FREE = {"g", "gs", "F"}  # known without asking the node
+_AT_ONCE = [
+    f"if state.bits == {AT_ONCE}:",
+    "    outs_ = batch_gradients(node, grads[0])",
+    "    if outs_ is not None: return outs_",
+]
 
 
 def specialize(op: Any) -> None:
@@ -51,6 +57,7 @@ def _body(op: Any) -> list[str]:
     other = "traced is not DIFFERENTIATED" if overlaid else "not traced"
     lines = [
         f"if {other} or grads[0] is None: return general(node, grads, traced)",
+        *(_AT_ONCE if op.elementwise else ()),
         "g, gs, F, needed_ = grads[0], grads, traced_ops, state.needed",
         "".join(f"r{i}_ = " for i in range(len(op.tensors))) + "None",
         *(f"{want} = UNSET" for want in shared),

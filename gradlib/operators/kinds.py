@@ -23,9 +23,8 @@ def is_half(array) -> bool:
     return d.itemsize == 2 and d.kind in "fV"
 
 
-MANY = (
-    4096  # elements from which NumPy's clip is quicker than its minimum and maximum beside a number
-)
+# elements from which NumPy's clip is quicker than its minimum and maximum beside a number
+MANY = 4096
 
 
 def at_most(xp, x, limit: float):

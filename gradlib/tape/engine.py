@@ -14,6 +14,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from numpy import ndarray
+
 from . import errors, handed, modes, recording, streams
 from .accumulation import accumulate, keep_gradient
 from .anomaly import check_nan, report
@@ -121,9 +123,12 @@ def run_backward(
         if done is not None:
             return done
     task = GraphTask(keep_graph, create_graph, accumulate)
-    for k, key in enumerate(inputs or ()):
-        task.wanted.setdefault(key, []).append(k)
-    task.captured = [None] * len(inputs or ())
+    here = vars(state)  # of this thread: looking for that each time costs more than what is done
+    bits = here.get("bits", 0)
+    if inputs is not None:
+        for k, key in enumerate(inputs):
+            task.wanted.setdefault(key, []).append(k)
+        task.captured = [None] * len(inputs)
     for (node, nr), grad in zip(roots, grads, strict=True):
         if grad is not None:
             if not task.traced:
@@ -135,30 +140,30 @@ def run_backward(
     if plan:
         order, ready_leaves, partial, task.needed = plan
         order = order.copy()  # `run` uses it up
-    elif state.bits & PROFILE:
+    elif bits & PROFILE:
         order, ready_leaves, partial = recording.run_root(schedule, task.roots, task)
     else:
         order, ready_leaves, partial = schedule(task.roots, task)
         if plan is not None:
             plan += order.copy(), ready_leaves, partial, task.needed
     task.leaves = ready_leaves
-    bits, outer = state.bits, (state.current_task, state.needed)
-    state.current_task, state.needed = task, task.needed
+    outer = here.get("current_task"), here.get("needed")
+    here["current_task"], here["needed"] = task, task.needed
     modes.set_bits(bits & ~(NO_GRAD | INFERENCE) if create_graph else bits & ~INFERENCE | NO_GRAD)
-    state.depth += 1
+    depth = here["depth"] = here.get("depth", 0) + 1
     try:
         if shared.cuda is not None and streams.several(order):
             task.inbox = streams.StreamInbox(task.inbox, order)
-        if state.depth % DEEP:
+        if depth % DEEP:
             run(task, order, ready_leaves, partial)
         else:
             in_new_thread(lambda: run(task, order, ready_leaves, partial))
     finally:
         if task.inbox.__class__ is not dict:
             task.inbox.close(task.captured)
-        state.depth -= 1
+        here["depth"] = depth - 1
         modes.set_bits(bits)
-        state.current_task, state.needed = outer
+        here["current_task"], here["needed"] = outer
     if task.callbacks is not None:
         task.finish()
     return task.captured
@@ -212,13 +217,17 @@ def schedule(
     """The nodes to run, oldest first (so that the next one is popped), the leaves ready after each, and the nodes that
     need :func:`step`: those at wanted edges, and those of whose gradients only some are needed.
     """
-    seen = set(roots)
+    seen, wanted = set(roots), task.wanted
+    links: dict[Node, Any] = {}  # node -> its targets, with `wanted`
     stack = [node for node in seen if node.__class__ is not AccumulateGrad]
     nodes = list(stack)
     last_user: dict[Node, Node] = {}
     while stack:
         node = stack.pop()
-        for target in node.targets():
+        targets = node.targets()
+        if wanted:
+            links[node] = targets
+        for target in targets:
             if target is None:
                 continue
             if target.__class__ is AccumulateGrad:
@@ -233,9 +242,9 @@ def schedule(
         return schedule(roots, task)
     nodes.sort(key=by_seq)
     partial: set[Node] = set()
-    if task.wanted:
-        goals = {node for node, _ in task.wanted if node in seen or node in last_user}
-        nodes, partial = only_needed(nodes, goals, task)
+    if wanted:
+        goals = {node for node, _ in wanted if node in last_user or node in seen}
+        nodes, partial = only_needed(nodes, links, goals, task)
     ready: dict[Node, list[Node]] = {}
     for leaf, user in last_user.items():
         if task.needed is None or leaf in task.needed:
@@ -248,7 +257,7 @@ def schedule(
 
 
 def only_needed(
-    nodes: list[Node], goals: set[Node], task: GraphTask
+    nodes: list[Node], links: dict[Node, Any], goals: set[Node], task: GraphTask
 ) -> tuple[list[Node], set[Node]]:
     """Drop the nodes from which none of `goals` is reached; see :func:`schedule`."""
     partial, needed = set(goals), set(goals)
@@ -256,7 +265,7 @@ def only_needed(
     keep, barred = [], state.barred
     for node in nodes:  # oldest first: targets come before their users
         some, every = node in needed, True
-        for target in node.targets():
+        for target in links[node]:
             if target in needed:
                 some = True
             elif target is not None:
@@ -298,9 +307,9 @@ def run(
                 step(task, node, grad)
             if node in ready_leaves:
                 for leaf in ready_leaves[node]:
-                    node = leaf  # what fails is about the leaf
                     arrived = [inbox.pop(leaf, None)]
                     if arrived[0] is not None:
+                        node = leaf  # what fails is about the leaf
                         step_leaf(task, leaf, arrived)
     except BaseException as exc:
         if isinstance(exc, Exception) and node is not None:
@@ -377,11 +386,16 @@ def step(task: GraphTask, node: Node, grad) -> None:
 
 def _capture(task, places: list[int], gradient: Any) -> None:
     """Keep a gradient that is asked for; what is asked for twice is one tensor."""
-    found = wrap(gradient, task.traced)
-    if found is None or found._array.__class__ is shared.sparse:
-        pass
-    elif 0 in found._array.strides and found._array.size > 1:
-        found = found.contiguous()  # who writes to one of its elements does not mean the others
+    if gradient.__class__ is ndarray:
+        if 0 in gradient.strides and gradient.size > 1:
+            gradient = gradient.copy()  # who writes to one of its elements does not mean the others
+        found: Any = Tensor._make(gradient)
+    else:
+        found = wrap(gradient, task.traced)
+        if found is None or found._array.__class__ is shared.sparse:
+            pass
+        elif 0 in found._array.strides and found._array.size > 1:
+            found = found.contiguous()
     for k in places:
         task.captured[k] = found
 
@@ -421,14 +435,17 @@ def step_leaf(task: GraphTask, node: Any, grads: list) -> None:
     if grads[0] is None:
         return
     wanted = leaf._array.dtype if shared.gradient_dtype is None else shared.gradient_dtype(leaf)
-    have = getattr(grads[0], "_array", grads[0]).dtype
+    have = grads[0]._array.dtype if traced else grads[0].dtype
     if have is not wanted and wanted is not None:  # NumPy widens some half-type products
         grads[0] = grads[0].to(from_np(wanted)) if traced else grads[0].astype(wanted)
     if leaf._backward_hooks:
         grads[0] = run_tensor_hooks(leaf._backward_hooks, grads[0], traced)
-    if (node, 0) in task.wanted:
-        _capture(task, task.wanted[node, 0], grads[0])
-    if not task.accumulate or (task.wanted and (node, 0) not in task.wanted):
+    if task.wanted:
+        places = task.wanted.get((node, 0))
+        if places is None:
+            return
+        _capture(task, places, grads[0])
+    if not task.accumulate:
         return
     if extra is not None and extra.prehooks:
         grads = run_prehooks(extra.prehooks, grads, traced)

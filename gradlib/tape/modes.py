@@ -117,10 +117,13 @@ state = ThreadState()
 
 def set_bits(bits: int) -> None:
     """Replace this thread's flags."""
-    old = state.bits
-    if bool(old) != bool(bits):
+    if state.bits:
+        if not bits:
+            with _lock:
+                shared.active -= 1
+    elif bits:
         with _lock:
-            shared.active += 1 if bits else -1
+            shared.active += 1
     state.bits = bits
 
 

@@ -315,6 +315,12 @@ LARGE["cumprod"] = lambda t: [
     *((t(70, 60, low=0.9, high=1.1), dim) for dim in (0, 1)),
     (t(20, 60), 1),
 ]
+LARGE["put_one"] = lambda t: [
+    (t(70), t(70, low=0, high=40, dtype=gl.int64), (70, 40), 1, False),
+    (t(30, 70, 1), t(30, 70, 1, low=0, high=9, dtype=gl.int64), (30, 70, 9), 2, True),
+    (t(70), t(70, low=-40, high=40, dtype=gl.int64), (70, 40), 1, False),
+    (t(40), t(40, low=0, high=70, dtype=gl.int64), (70, 40), 0, False),
+]
 LARGE["amax"] = LARGE["amin"] = lambda t: [
     *(
         (t(*s), dim, keepdim)

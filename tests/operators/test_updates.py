@@ -125,3 +125,54 @@ def test_a_difference_of_bools_is_refused_whatever_its_factor(alpha):
         with pytest.raises(RuntimeError, match="with a bool tensor is not supported"):
             call()
     assert x.tolist() == [1.0, 1.0]
+
+
+def test_whole_numbers_in_place():
+    x = torch.tensor([1, -2, 2**62])
+    before = x._version
+    x.add_(1).mul_(3).sub_(torch.tensor([1, 1, 1]))
+    assert x.tolist() == [5, -4, (3 * (2**62 + 1) - 1 + 2**63) % 2**64 - 2**63]  # it wraps around
+    assert x._version == before + 3
+    x.add_(torch.tensor(10))
+    x.add_(True)
+    assert x.tolist()[:2] == [16, 7]
+    for wrong in (
+        lambda: x.add_(1.5),
+        lambda: x.div_(2),
+        lambda: x.add_(torch.tensor(0.5).expand(3)),
+    ):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            wrong()
+    with pytest.raises(RuntimeError, match="broadcast shape"):
+        x.add_(torch.ones(2, 3, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="more than one element"):
+        torch.tensor([1]).expand(3).add_(1)
+    x = torch.tensor([1, 2])
+    x.eq_(1)
+    assert x.tolist() == [1, 0]
+
+
+def test_whole_numbers_that_a_gradient_needs_are_watched():
+    x, places = torch.ones(3, requires_grad=True), torch.tensor([0, 2])
+    y = (x.gather(0, places) * 2).sum()
+    places.mul_(0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_gradients_of_some_pieces():
+    x = torch.linspace(-1, 1, 10, dtype=torch.float64).reshape(2, 5).requires_grad_()
+    for dim, size, kept in (
+        (1, 2, (0,)),
+        (1, 2, (2,)),
+        (0, 1, (1,)),
+        (1, 3, (0, 1)),
+        (1, [1, 0, 4], (1, 2)),
+    ):
+        pieces = x.split(size, dim)
+        (found,) = torch.autograd.grad(sum((pieces[k] ** 2).sum() for k in kept), x)
+        want = torch.zeros_like(x)
+        for k, piece in enumerate(want.split(size, dim)):
+            if k in kept:
+                piece.copy_(2 * pieces[k].detach())
+        assert torch.equal(found, want)

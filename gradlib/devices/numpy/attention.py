@@ -12,7 +12,7 @@ from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
 from . import forward, parallel, vjp
 from .namespace import backend
-from .sums import MAX, ones
+from .sums import MAX, number, ones, smallest
 
 ROWS = 64  # queries of a tile: matrices of this size BLAS multiplies as they lie, without packing
 TILE = 1 << 17  # scores of one batch entry in a tile at most
@@ -123,7 +123,7 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
         out[...], lse[...] = 0, -np.inf
         return out, lse
     if lse.size * keys < SMALL:
-        s = np.matmul(q * scale, key.swapaxes(-1, -2))
+        s = np.matmul(q * number(scale, d), key.swapaxes(-1, -2))
         _mask_tile(s, mask, 0, length, is_causal)
         _mix(s, value, out, _exp_rows(s, lse, mask is not None))
         return out, lse
@@ -153,7 +153,7 @@ def _mix(s, v, out, total) -> None:
 def _exp(s, lse, masked: bool):
     """exp(s) in place, of modest scores; returns the sums of rows, and their logarithms in `lse`."""
     backend.exp(s, s)
-    total = s.dot(ones(s.shape[-1], s.dtype))
+    total = s.reshape(-1, s.shape[-1]).dot(ones(s.shape[-1], s.dtype)).reshape(lse.shape)
     backend.log(total, lse)
     return total
 
@@ -161,12 +161,12 @@ def _exp(s, lse, masked: bool):
 def _exp_rows(s, lse, masked: bool):
     """The same shifted row by row; `masked`: in some row nothing may be allowed."""
     top = MAX(s, -1, None, None, True)
-    if not math.isfinite(np.minimum.reduce(top, None)):
+    if not math.isfinite(smallest(top)):
         top = np.where(np.isfinite(top) | np.isnan(top), top, 0)
     s -= top
     total = _exp(s, lse, masked)
     lse += top[..., 0]
-    if masked and not np.minimum.reduce(total, None) > 0:  # nothing allowed: the result is 0
+    if masked and not smallest(total) > 0:  # nothing allowed: the result is 0
         total[total == 0] = 1
     return total
 
@@ -231,7 +231,8 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
 def _grad_of_few(g, q, k, v, mask, out, lse, is_causal, scale, results):
     """`_attention_grad` of one tile, in as few calls as can be."""
     dq, dk, dv = results
-    qs = q * scale
+    factor = number(scale, q.dtype)
+    qs = q * factor
     p = np.matmul(qs, k.swapaxes(-1, -2))
     _mask_tile(p, mask, 0, q.shape[-2], is_causal)
     if mask is not None:
@@ -243,7 +244,7 @@ def _grad_of_few(g, q, k, v, mask, out, lse, is_causal, scale, results):
     ds -= np.vecdot(g, out)[..., None]
     ds *= p
     np.matmul(ds, k, dq)
-    dq *= scale
+    dq *= factor
     np.matmul(ds.swapaxes(-1, -2), qs, dk)
     return dq, dk, dv
 

@@ -9,7 +9,7 @@ from ...operators.nn.batch_norm import batch_norm_by, like_channels, same_layout
 from . import forward, parallel, vjp
 from .blocks import row_blocks
 from .softmax import SMALL
-from .sums import ADD, STRIDED_RUN, add_up, column_sums, row_products, row_sums
+from .sums import STRIDED_RUN, add_up, column_sums, number, ones, row_products, row_sums
 
 
 def _of_few(x) -> bool:
@@ -22,17 +22,25 @@ def _by_channel(x, values):
     return values if x.ndim == 2 else values[:, None]
 
 
+def _few_sums(x):
+    """The sum of each channel of few elements."""
+    if x.ndim == 2:
+        return ones(len(x), x.dtype).dot(x)
+    n, c, length = x.shape
+    rows = x.reshape(n * c, length).dot(ones(length, x.dtype))
+    return ones(n, x.dtype).dot(rows.reshape(n, c))
+
+
 def _channel_moments(xp, x):
     """Mean and (biased) variance of each channel; x as from `as_channels`."""
     count = x.size // x.shape[1]
     if _of_few(x):
-        others = (0,) if x.ndim == 2 else (0, 2)
-        mean = ADD(x, others)
-        mean /= count
+        mean, n = _few_sums(x), number(count, x.dtype)
+        mean /= n
         centred = x - _by_channel(x, mean)
         centred *= centred
-        var = ADD(centred, others)
-        var /= count
+        var = _few_sums(centred)
+        var /= n
         return mean, var
     if x.ndim == 2:
         mean = column_sums(x) / count
@@ -84,9 +92,9 @@ forward("native_batch_norm")(batch_norm_by(_channel_moments, _scale_shift))
 def _channel_sums(x, g, mean):
     """For each channel the sums of g and of g * (x - mean)."""
     if _of_few(x):
-        others, t = (0,) if x.ndim == 2 else (0, 2), x - _by_channel(x, mean)
+        t = x - _by_channel(x, mean)
         t *= g
-        return ADD(g, others), ADD(t, others)
+        return _few_sums(g), _few_sums(t)
     if x.ndim == 2:
         total, with_x = column_sums(g), np.zeros(mean.shape, F8)
 
@@ -146,8 +154,9 @@ def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
     if needs[0]:
         if training:
             m = x.size // x.shape[1]
-            b = with_x * result2 * result2 * (-1.0 / m) * scale
-            flat = _channel_gradient(gf, x, scale, b, total * scale * (-1.0 / m) - b * result1)
+            share = number(-1.0 / m, x.dtype)
+            b = with_x * result2 * result2 * share * scale
+            flat = _channel_gradient(gf, x, scale, b, total * scale * share - b * result1)
         else:
             flat = gf * (scale if x.ndim == 2 else scale[:, None])
         dx = narrow(like_channels(flat, input), d)

@@ -20,7 +20,7 @@ from . import forward, parallel, vjp
 from .blocks import row_blocks, spans
 from .halves import float_arrays
 from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, of_few
-from .sums import ADD, MAX, row_sums
+from .sums import ADD, few_row_max, largest, number, ones, starts
 
 INT64 = np.dtype(np.int64)
 
@@ -62,8 +62,7 @@ def _in_range(target, classes: int, ignore_index: int) -> bool:
     return (
         target.dtype is INT64
         and not 0 <= ignore_index < classes
-        # as unsigned numbers negative ones are large
-        and bool(MAX(target.view(np.uint64), None) < classes)
+        and largest(target.view(np.uint64)) < classes  # as unsigned numbers negative ones are large
     )
 
 
@@ -71,7 +70,7 @@ def _in_range(target, classes: int, ignore_index: int) -> bool:
 def nll_loss(xp, self, target, weight=None, *, reduction, ignore_index):
     if not _all_count(self, target, weight, ignore_index):
         return NotImplemented
-    picked = self[np.arange(len(self)), target]
+    picked = self.ravel().take(target + starts(*self.shape))
     if reduction == NONE:
         return np.negative(picked, picked)
     total = -ADD(picked)
@@ -85,7 +84,8 @@ def nll_loss_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_ind
     if not few or (d is not F4 and d is not F8) or not _in_range(target, shape[1], ignore_index):
         return NotImplemented
     out = np.zeros(shape, d)
-    out[np.arange(shape[0]), target] = -(grad * (1 / shape[0]) if reduction == MEAN else grad)
+    share = grad * number(1 / shape[0], d) if reduction == MEAN else grad
+    out.ravel()[target + starts(*shape)] = -share
     return out
 
 
@@ -94,16 +94,16 @@ def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
     if not _all_count(self, target, weight, ignore_index):
         how = {"reduction": reduction, "ignore_index": ignore_index}
         return _cross_entropy(xp, self, target, weight, **how)
-    n = len(self)
-    top = MAX(self, 1)
+    n, width = self.shape
+    top = few_row_max(self)
     out = self - top[:, None]
-    losses = out[np.arange(n), target]
-    logs = row_sums(np.exp(out, out))
+    losses = out.ravel().take(target + starts(n, width))
+    logs = np.exp(out, out).dot(ones(width, out.dtype))
     np.log(logs, logs)
     np.subtract(logs, losses, losses)
     if reduction == NONE:
         return losses, top, logs
-    total = ADD(losses)
+    total = losses.dot(ones(n, losses.dtype))
     return total / n if reduction == MEAN else total, top, logs
 
 
@@ -111,7 +111,7 @@ def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
 def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
     xp = F.backend
     if _all_count(self, target, weight, ignore_index):
-        shares = g * (1 / len(self)) if reduction == MEAN else g
+        shares = g * number(1 / len(self), g.dtype) if reduction == MEAN else g
         return _grad_of_few(self, target, result1, result2, shares), None, None
     rows = xp.wide(classes_last(self))
     classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)
@@ -138,7 +138,10 @@ def _grad_of_few(rows, classes, top, logs, shares):
     out -= logs[:, None]
     np.exp(out, out)
     out *= shares[:, None] if shares.ndim else shares
-    out[np.arange(len(out)), classes] -= shares
+    if out.flags.c_contiguous:
+        out.ravel()[classes + starts(*out.shape)] -= shares
+    else:
+        out[np.arange(len(out)), classes] -= shares
     return out
 
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from ...operators.kinds import F4, F8
 from . import forward
-from .sums import LARGE, row_max, row_min, row_squares
+from .sums import LARGE, largest, row_max, row_min, row_squares, starts
+
+I8 = np.dtype(np.int64)
+FEW = 1 << 12  # elements of a row
 
 
 def _along_rows(of_rows):
@@ -25,6 +28,19 @@ def _along_rows(of_rows):
         return out.reshape((*shape[:last], 1) if keepdim else shape[:last])
 
     return extremum
+
+
+@forward("put_one")
+def put_one(xp: Any, self: Any, indices: Any, *, shape: tuple, dim: int, keepdim: bool):
+    n = shape[dim] if shape else 0
+    if dim != len(shape) - 1 or not self.size or indices.dtype is not I8 or n > FEW:
+        return NotImplemented
+    flat = indices.reshape(-1)
+    if largest(flat.view(np.uint64)) >= n:  # as unsigned numbers negative ones are large
+        return NotImplemented
+    out = np.zeros(shape, self.dtype)
+    out.reshape(-1)[flat + starts(flat.size, n)] = self.reshape(-1)
+    return out
 
 
 def _lengths(x):

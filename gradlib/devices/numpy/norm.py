@@ -15,7 +15,7 @@ from .blocks import PIECE, row_blocks
 from .half_bits import BLOCK, hand_back, in_float32, widened
 from .half_bits import narrow as narrow_vector
 from .softmax import SMALL
-from .sums import ADD, LONG, RUN, column_sums, ones, row_products, row_sums
+from .sums import ADD, LONG, RUN, column_sums, number, ones, row_products, row_sums
 
 # -- layer_norm --------------------------------------------------------------------------------------------------------
 
@@ -24,12 +24,13 @@ def _row_moments(x, centred, eps: float):
     """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
     n = x.shape[1]
     mean = row_sums(x)
-    mean /= n
+    count = number(n, mean.dtype)
+    mean /= count
     mean = mean[:, None]
     np.subtract(x, mean, centred)
     rstd = row_products(centred, centred)
-    rstd /= n
-    rstd += eps
+    rstd /= count
+    rstd += number(eps, rstd.dtype)
     np.sqrt(rstd, rstd)
     return mean, np.reciprocal(rstd, rstd)[:, None]
 
@@ -76,7 +77,7 @@ def _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs):
     means = np.empty((2, rows, 1), x.dtype)
     product.dot(w, means[0, :, 0])
     g.dot(w, means[1, :, 0])
-    means /= n
+    means /= number(n, x.dtype)
     xhat *= means[0]
     xhat += means[1]
     if weight is None:
@@ -189,6 +190,8 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
     n, d = math.prod(normalized_shape), input.dtype
     if d is F4 and g.ndim == 2 and len(normalized_shape) == 1 and g.dtype is d:
         found = _layer_norm_grad(g, input, result1, result2, weight, needs)
+        if input.size <= SMALL:
+            return found
         return tuple([None if a is None else a.astype(d, copy=False) for a in found])
     like = d if weight is None else weight.dtype
     kinds = (d, like, like)

@@ -94,9 +94,7 @@ def _gradient_of_rows(g, x):
         precise.append(whole is not None)
         if whole is None:
             return
-        if (
-            narrow
-        ):  # whose products with single-precision numbers are in the range of double precision
+        if narrow:  # whose products with each other are in the range of double precision
             wide = np.divide((whole * g[i:j])[:, None], wide, wide)
             out[i:j] = wide
         else:

@@ -15,11 +15,12 @@ import numpy as np
 
 from ...operators.kinds import F4, F8
 from . import forward, vjp
-from .sums import column_sums
+from .sums import column_sums, number
 
 CACHED = 1 << 17  # elements of the gates of steps that are computed together
 TILE = 16  # rows of a matrix that are transposed at a time, where they are
 LONG = 128  # or more
+FEW = 1 << 12  # elements of a step's gates that one product gives sooner than one for each gate
 
 
 def _runs(steps: int, size: int) -> list[tuple[int, int]]:
@@ -46,7 +47,7 @@ class _Weights:
     def __init__(self, weight_ih, weight_hh, order: list[int], halved: int, steps: int, n: int):
         self.gates, self.n = len(order), n
         self.weight_ih, self.order, self.halved = weight_ih, order, halved
-        self.half = weight_hh.dtype.type(0.5)
+        self.half = number(0.5, weight_hh.dtype)
         size = weight_hh.shape[1]
         self.out = np.empty((self.gates, n, size), weight_hh.dtype)
         # whether a copy of the matrices costs less than it saves
@@ -57,14 +58,19 @@ class _Weights:
             self.given = np.empty_like(self.out)
         if n == 1:  # a matrix times a vector
             if self.copied:
-                matrix = matrix.transpose(1, 0, 2).reshape(size, -1)
+                matrix = _side_by_side(matrix)
             else:
                 matrix = weight_hh.T
             self.row: Any = self.given.reshape(1, -1)
+        elif self.gates == 1:
+            matrix, self.row = matrix[0], self.given[0]
         else:
             self.row = None
         self.matrix = matrix
         self.inputs = self._arranged(weight_ih) if self.copied and n > 1 else None
+        self.few = self.out.size <= FEW
+        if self.inputs is not None and self.few:
+            self.inputs = _side_by_side(self.inputs)
 
     def _arranged(self, weight):
         """[gates * H, k] as [gates, k, H]: a copy in order and halved, or as it is."""
@@ -97,7 +103,10 @@ class _Weights:
 
     def of_inputs(self, x, bias, out):
         """Write the products of steps `x` [r, N, in], plus `bias` [gates * H], to `out` [r, gates, N, H]."""
-        if self.inputs is not None:
+        if self.inputs is not None and self.few:
+            rows = _rows(x).dot(self.inputs).reshape(len(x), self.n, self.gates, -1)
+            out[...] = rows.transpose(0, 2, 1, 3)
+        elif self.inputs is not None:
             np.matmul(x[:, None], self.inputs, out)
         else:
             rows = x.reshape(-1, x.shape[2]).dot(self.weight_ih.T)
@@ -119,6 +128,11 @@ class _Weights:
         if self.halved:
             found[: self.halved] *= self.half
         return found
+
+
+def _side_by_side(parts):
+    """The matrices of gates, [gates, k, H], as one: [k, gates * H]."""
+    return parts.transpose(1, 0, 2).reshape(parts.shape[1], -1)
 
 
 def _begin(h, steps: int):
@@ -224,7 +238,7 @@ def rnn_layer_vjp(F, gs, needs, relu, reverse, input, weight_ih, weight_hh, stat
 def gru_layer(xp, input, h, weight_ih, weight_hh, bias_ih=None, bias_hh=None, *, reverse):
     if not _suits(input, h, weight_ih, weight_hh, bias_ih, bias_hh):
         return NotImplemented
-    x, half = _turned(input, reverse), input.dtype.type(0.5)
+    x, half = _turned(input, reverse), number(0.5, input.dtype)
     (steps, n), size = x.shape[:2], h.shape[1]
     states, gates = _begin(h, steps), np.empty((steps, 4, n, size), x.dtype)
     weights = _Weights(weight_ih, weight_hh, [0, 1, 2], 2, steps, n)
@@ -323,7 +337,7 @@ def gru_layer_vjp(F, gs, needs, reverse, input, weight_ih, weight_hh, gates, sta
 def lstm_layer(xp, input, h, c, weight_ih, weight_hh, bias=None, *, reverse):
     if not _suits(input, h, c, weight_ih, weight_hh, bias):
         return NotImplemented
-    x, half = _turned(input, reverse), input.dtype.type(0.5)
+    x, half = _turned(input, reverse), number(0.5, input.dtype)
     (steps, n), size = x.shape[:2], h.shape[1]
     states, gates = _begin(h, steps), np.empty((steps, 5, n, size), x.dtype)
     last = np.empty((n, size), x.dtype)
@@ -360,6 +374,7 @@ def lstm_layer_vjp(F, gs, needs, reverse, input, weight_ih, weight_hh, gates, st
     (steps, _, n, size), d = gates.shape, gates.dtype
     to_h, to_c = _start(gs[1], states[0]), _start(gs[2], last)
     flat = np.empty((steps, n, 4 * size), d)
+    few, places = 4 * n * size <= FEW, flat.reshape(steps, n, 4, size).transpose(0, 2, 1, 3)
     matrix, products = weight_hh.reshape(4, size, size), np.empty((4, n, size), d)
     left, right = products[:2], products[2:]
     after = last[None]  # c after the steps
@@ -385,21 +400,26 @@ def lstm_layer_vjp(F, gs, needs, reverse, input, weight_ih, weight_hh, gates, st
         np.multiply(cells, o, parts[4])
         back = grads[::-1]
         outs = [None] * (b - a) if to_out is None else to_out[a:b][::-1]
-        walk = zip(back[:, 3:], back[:, :3], back[:, 4], back[:, :4], f[::-1], outs)
-        for by_h, by_c, through, four, f_t, to in walk:
+        rows = flat[a:b][::-1], places[a:b][::-1]
+        walk = zip(back[:, 3:], back[:, :3], back[:, 4], back[:, :4], f[::-1], outs, *rows)
+        for by_h, by_c, through, four, f_t, to, row, place in walk:
             if to is not None:
                 np.add(to_h, to, to_h)
             np.multiply(by_h, to_h, by_h)
             np.add(to_c, through, to_c)
             np.multiply(by_c, to_c, by_c)
             np.multiply(to_c, f_t, to_c)
-            if n == 1:
+            if few:
+                place[...] = four
+                row.dot(weight_hh, to_h)
+            elif n == 1:
                 four.reshape(1, -1).dot(weight_hh, to_h)
             else:
                 np.matmul(four, matrix, products)
                 np.add(left, right, left)
                 np.add(left[0], left[1], to_h)
-        _flat(grads[:, :4], flat[a:b])
+        if not few:
+            _flat(grads[:, :4], flat[a:b])
     flat = _rows(flat)
     return (
         _inputs(flat, weight_ih, x.shape, reverse) if needs[0] else None,

@@ -12,9 +12,8 @@ from .blocks import spans
 from .mkl import dense
 from .sums import LARGE, MAX
 
-MOST = (
-    2.0**28
-)  # of such quotients double precision has the whole part, and its product with the divisor, exactly
+# of such quotients double precision has the whole part, and its product with the divisor, exactly
+MOST = 2.0**28
 BLOCK = 1 << 15  # elements of a block in double precision
 SIGN = np.int32(-(1 << 31))
 
@@ -49,9 +48,8 @@ def _remainder_block(x, y, out) -> None:
     out[...] = found
     other = np.signbit(out) != np.signbit(y)
     other &= out != 0
-    out += np.multiply(
-        other.astype(F4), y
-    )  # one divisor more where the signs differ; all are finite
+    # one divisor more where the signs differ; all are finite
+    out += np.multiply(other.astype(F4), y)
     if not out.all():
         np.copyto(out, np.copysign(F4.type(0), y), where=out == 0)
 

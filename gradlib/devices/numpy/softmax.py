@@ -13,13 +13,24 @@ from .blocks import spans
 from .half_bits import in_float32
 from .halves import float_arrays
 from .namespace import backend
-from .sums import ADD, MAX, STRIDED_RUN, add_up, row_max, row_products, row_sums
+from .sums import (
+    ADD,
+    MAX,
+    STRIDED_RUN,
+    add_up,
+    few_row_max,
+    ones,
+    row_max,
+    row_products,
+    row_sums,
+)
 
 ROWS = 1 << 15  # elements of a block of rows
 SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
-LOW_SUM = (
-    1e-2  # where a logarithm is wanted, a shared shift must not be far above a row's own maximum
-)
+# the sum of squares up to which exp of no element, nor a sum of few, leaves what float32 holds
+MODEST = 80.0**2
+# where a logarithm is wanted, a shared shift must not be far above a row's own maximum
+LOW_SUM = 1e-2
 
 
 def exp_rows(x, out, exact: float):
@@ -179,10 +190,28 @@ def of_few(x) -> bool:
     return few and x.flags.c_contiguous
 
 
+def rows_of_few(x, dim: int):
+    """Such an array as rows (rows, n) along `dim`, if that is its last dimension; else None."""
+    shape = x.shape
+    if dim != len(shape) - 1:
+        return None
+    return x if dim == 1 else x.reshape(-1, shape[dim])
+
+
 @forward("softmax")
 def softmax(xp: Any, self: Any, *, dim: int) -> Any:
     if not of_few(self):
         return _softmax(xp, self, dim=dim)
+    rows = rows_of_few(self, dim)
+    if rows is not None:  # one call of BLAS is quicker than a reduction
+        flat = self.ravel()
+        if flat.dot(flat) < MODEST:
+            out = np.exp(rows)
+        else:
+            out = rows - few_row_max(rows)[:, None]
+            np.exp(out, out)
+        out /= out.dot(ones(out.shape[1], out.dtype))[:, None]
+        return out if dim == 1 else out.reshape(self.shape)
     out = self - MAX(self, dim, None, None, True)
     np.exp(out, out)
     out /= ADD(out, dim, None, None, True)
@@ -198,6 +227,12 @@ def _softmax(xp: Any, self: Any, *, dim: int) -> Any:
 def log_softmax(xp: Any, self: Any, *, dim: int) -> Any:
     if not of_few(self):
         return _log_softmax(xp, self, dim=dim)
+    rows = rows_of_few(self, dim)
+    if rows is not None:
+        out = rows - few_row_max(rows)[:, None]
+        total = np.exp(out).dot(ones(out.shape[1], out.dtype))
+        out -= np.log(total, total)[:, None]
+        return out if dim == 1 else out.reshape(self.shape)
     out = self - MAX(self, dim, None, None, True)
     total = ADD(np.exp(out), dim, None, None, True)
     out -= np.log(total, total)
@@ -213,6 +248,10 @@ def _log_softmax(xp: Any, self: Any, *, dim: int) -> Any:
 def softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     if not of_few(grad):
         return _softmax_grad(xp, grad, output, dim=dim)
+    if dim == grad.ndim - 1:
+        out = grad - np.vecdot(grad, output)[..., None]
+        out *= output
+        return out
     out = grad - ADD(grad * output, dim, None, None, True)
     out *= output
     return out
@@ -228,7 +267,10 @@ def log_softmax_grad(xp: Any, grad: Any, output: Any, *, dim: int) -> Any:
     if not of_few(grad):
         return _log_softmax_grad(xp, grad, output, dim=dim)
     out = np.exp(output)
-    out *= ADD(grad, dim, None, None, True)
+    if dim == grad.ndim - 1:
+        out *= grad.dot(ones(grad.shape[dim], grad.dtype))[..., None]
+    else:
+        out *= ADD(grad, dim, None, None, True)
     np.subtract(grad, out, out)
     return out
 

@@ -29,6 +29,8 @@ F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 _FIRST = (0,)
 
 _kept: dict = {}
+_numbers: dict = {}
+_starts: dict = {}
 ADD: Any = np.add.reduce
 MAX: Any = np.maximum.reduce
 MIN: Any = np.minimum.reduce
@@ -46,6 +48,45 @@ def ones(n: int, dtype):
             _kept.clear()
         found = _kept[n, dtype] = np.ones(n, dtype)
     return found
+
+
+def number(value, dtype):
+    """A number as 0-dim array, kept for the next time: NumPy takes longer to convert one than to add it to a few."""
+    found = _numbers.get((value, dtype))
+    if found is None:
+        if len(_numbers) > 256:
+            _numbers.clear()
+        found = np.array(value, dtype)
+        if value:  # 0.0 and -0.0 are equal
+            _numbers[value, dtype] = found
+    return found
+
+
+def starts(rows: int, n: int):
+    """Where each of so many rows of n elements starts, kept for the next time if they are few."""
+    if rows > LARGE:
+        return np.arange(0, rows * n, n)
+    found = _starts.get((rows, n))
+    if found is None:
+        if len(_starts) > 256:
+            _starts.clear()
+        found = _starts[rows, n] = np.arange(0, rows * n, n)
+    return found
+
+
+def largest(x):
+    """The largest element of a contiguous array that is not empty; nan where there is one."""
+    return x.item(x.argmax())
+
+
+def smallest(x):
+    """The smallest."""
+    return x.item(x.argmin())
+
+
+def few_row_max(x):
+    """`row_max` of a contiguous array of few rows, none of them empty."""
+    return x.ravel().take(x.argmax(1) + starts(*x.shape))
 
 
 def row_max(x):

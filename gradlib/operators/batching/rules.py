@@ -38,20 +38,27 @@ def _tensors(args: tuple) -> list[Tensor]:
 
 def aligned(level, args: tuple) -> list:
     """Physical arguments whose dimensions line up when they broadcast: the batch in front of the longest."""
-    longest = max(a.ndim for a in _tensors(args))
+    longest = max([a._array.ndim for a in args if isinstance(a, Tensor)])
     out = []
     for a in args:
         physical, batched = level.part(a)
-        if batched:
-            for _ in range(longest - a.ndim):
-                physical = physical.unsqueeze(1)
+        if batched and a._array.ndim < longest:
+            physical = _widened(physical, longest - a._array.ndim)
         out.append(physical)
     return out
 
 
+def _widened(physical: Tensor, n: int) -> Tensor:
+    """A tensor with `n` dimensions of size 1 after its first one."""
+    if n == 1:
+        return call("unsqueeze", physical, 1)
+    shape = physical._array.shape
+    return call("view", physical, (shape[0], *(1,) * n, *shape[1:]))
+
+
 def alike(level, args: tuple) -> list:
     """The same for kernels that do not broadcast: arguments of one shape have one shape physically, too."""
-    shapes = {a.shape for a in _tensors(args)}
+    shapes = {a._array.shape for a in _tensors(args)}
     return (
         [level.full(a) if isinstance(a, Tensor) else a for a in args]
         if len(shapes) == 1
@@ -392,8 +399,8 @@ def _matrices(level, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def matmul(level, op, args, attrs):
     a, b = args
     (pa, batched_a), (pb, batched_b) = level.part(a), level.part(b)
-    if batched_a and not batched_b and b.ndim <= 2 and a.ndim >= 2:
-        return pa.matmul(pb)  # one product of all rows
+    if batched_a and not batched_b and b._array.ndim <= 2:
+        return call("matmul", pa, pb)  # one product of all rows
     if batched_b and not batched_a and a.ndim == 2 and b.ndim == 1:
         return pb.matmul(pa.t())
     out = call("matmul", *_matrices(level, a, b))

@@ -258,7 +258,8 @@ def matmul(input, other, *, out=None):
         tensor([3., 7.])
     """
     try:
-        a, b = input._array.shape, other._array.shape
+        x, y = input._array, other._array
+        a, b = x.shape, y.shape
     except AttributeError:
         _both("matmul", input, other, "other")
         raise
@@ -269,9 +270,11 @@ def matmul(input, other, *, out=None):
         )
     if n == 2 and m == 2:
         check_inner(a, b)
-        if input._array.dtype is not other._array.dtype:
+        if x.dtype is not y.dtype:
             same_types(mm_op, input, other)
         result = mm_op.call(input, other)
+    elif m == 2 and a[-1] == b[0] and x.dtype is y.dtype:
+        result = matmul_op.call(input, other)
     elif m == 1:
         result = (
             _stacked(input, other)

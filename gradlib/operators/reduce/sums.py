@@ -67,6 +67,9 @@ def keep_dims(F, x, shape, dim, keepdim):
 @formula_function()
 def spread(F, x, shape, dim, keepdim):
     """A value of reduced shape repeated over the reduced dimensions of `shape`."""
+    if x.__class__ is ndarray and len(dim) == 1 and not keepdim:
+        (d,), strides = dim, x.strides
+        return F.backend.as_strided(x, shape, (*strides[:d], 0, *strides[d:]))
     return F.expand(x if keepdim or not dim else F.reshape(x, kept(shape, dim)), shape)
 
 

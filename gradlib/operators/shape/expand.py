@@ -16,6 +16,8 @@ def _expand(xp, self, *, size):
     shape = self.shape
     if shape == size:
         return self
+    if not shape:
+        return xp.as_strided(self, size, (0,) * len(size))
     strides = [s if n == m or m == 1 else 0
                for n, m, s in zip(shape, size[len(size) - len(shape) :], self.strides)]  # fmt: skip
     return xp.as_strided(self, size, (0,) * (len(size) - len(shape)) + tuple(strides))

@@ -66,7 +66,11 @@ def _stack(xp, tensors, *, dim):
     if dim < len(shape) and _common_layout(tensors) is not None:
         joined = _cat(xp, tensors, dim=dim)
         return joined.reshape(*shape[:dim], len(tensors), *shape[dim:])
-    out = xp.empty((*shape[:dim], len(tensors), *shape[dim:]), tensors[0].dtype)
+    n = len(tensors)
+    out = xp.empty((*shape[:dim], n, *shape[dim:]), tensors[0].dtype)
+    if not dim and shape:  # what follows each other anyhow
+        xp.concatenate(tensors, 0, out.reshape((n * shape[0], *shape[1:])))
+        return out
     one = (*shape[:dim], 1, *shape[dim:])
     return xp.concatenate([a.reshape(one) for a in tensors], dim, out)
 
@@ -86,8 +90,9 @@ def _listed(tensors, name: str) -> list:
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
         )
     tensors = list(tensors)
-    for i, x in enumerate(tensors):
-        if not isinstance(x, Tensor):
+    for x in tensors:
+        if x.__class__ is not Tensor and not isinstance(x, Tensor):
+            i = next(i for i, other in enumerate(tensors) if other is x)
             raise TypeError(
                 f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}"
             )
@@ -199,13 +204,14 @@ def stack(tensors, dim=0, *, out=None):
         tensors = _some(tensors, "stack")
     except TypeError:
         return override.again(stack, tensors, dim)
-    shape = tensors[0]._array.shape
-    for i, x in enumerate(tensors):
-        if x._array.shape != shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {errors.size(shape)} at entry 0 and "
-                f"{errors.size(x._array.shape)} at entry {i}"
-            )
+    shapes = [x._array.shape for x in tensors]
+    shape = shapes[0]
+    if shapes.count(shape) != len(shapes):
+        i, other = next((i, s) for i, s in enumerate(shapes) if s != shape)
+        raise RuntimeError(
+            f"stack expects each tensor to be equal size, but got {errors.size(shape)} at entry 0 and "
+            f"{errors.size(other)} at entry {i}"
+        )
     result = stack_op.call(tensors, wrap_dim(dim, len(shape) + 1))
     return result if out is None else _joined(out, result, row_major=True)
 

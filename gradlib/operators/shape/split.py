@@ -24,8 +24,14 @@ def filled(F, gs, shapes):
     return [F.new_zeros(like, s) if g is None else g for g, s in zip(gs, shapes)]
 
 
+def _entries(xp, self, *, dim) -> list:
+    if not dim and self.ndim > 1 and self.__class__ is np.ndarray:
+        return list(self)
+    return [self[at(dim, i)] for i in range(self.shape[dim])]
+
+
 unbind_op = declare(
-    "unbind", lambda xp, self, *, dim: [self[at(dim, i)] for i in range(self.shape[dim])], n_out=None,
+    "unbind", _entries, n_out=None,
     view=lambda i, attrs, self, outs: (select_op, (attrs[0], i)), jvp="linear", complex=True,
     self=lambda F, gs, self_shape, dim: F.stack(F.filled(gs, [self_shape[:dim] + self_shape[dim + 1 :]] * len(gs)),
         dim),
@@ -43,6 +49,14 @@ def _pieces(self, sizes, dim) -> list:
 
 
 def _join_pieces(F, gs, shape, sizes, dim):
+    some = next(g for g in gs if g is not None)
+    if some.__class__ is np.ndarray and any([g is None for g in gs]):
+        out, start = np.zeros(shape, some.dtype), 0
+        for g, n in zip(gs, sizes):
+            if g is not None:
+                out[at(dim, slice(start, start + n))] = g
+            start += n
+        return out
     return F.cat(F.filled(gs, [(*shape[:dim], n, *shape[dim + 1 :]) for n in sizes]), dim)
 
 
@@ -51,6 +65,11 @@ def _equal(n: int, size: int) -> list[int]:
     if size == 0:
         return [0]
     return [size] * (n // size) + ([n % size] if n % size or n == 0 else [])
+
+
+def _slice_of(self, i: int, size: int, dim: int):
+    start = i * size
+    return slice_op, (dim, start, min(start + size, self._array.shape[dim]), 1)
 
 
 def _slice_step(sizes, dim: int, i: int):
@@ -66,9 +85,7 @@ for _name in ("split", "unsafe_split"):
     declare(
         _name, lambda xp, self, *, split_size, dim: _pieces(self, _equal(self.shape[dim], split_size), dim),
         n_out=None, jvp="linear", complex=True, samples=_split_samples, batch="same_rank",
-        view=False if _name == "unsafe_split" else lambda i, attrs, self, outs: (
-            _slice_step(_equal(self.shape[attrs[1]], attrs[0]), attrs[1], i)
-        ),
+        view=False if _name == "unsafe_split" else lambda i, attrs, self, outs: _slice_of(self, i, *attrs),
         self=lambda F, gs, self_shape, split_size, dim: _join_pieces(
             F, gs, self_shape, _equal(self_shape[dim], split_size), dim
         ),
