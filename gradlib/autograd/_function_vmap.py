@@ -272,6 +272,8 @@ def watched_entries(level: BatchLevel, run: Callable, leaves: list, spec: Any) -
         return tuple(out)
 
     def jvp_of(ctx: Any, *vectors: Any) -> tuple:
+        if not any(ctx.real):  # as of searchsorted: integers alone
+            return tuple([None] * len(ctx.real))
         found = iter(push(tuple(ctx.saved_tensors), tuple([vectors[k] for k in moving])))
         return tuple([next(found) if real else None for real in ctx.real])
 

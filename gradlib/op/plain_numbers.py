@@ -119,5 +119,24 @@ def _c_name(dtype: dtypes.dtype) -> str:
 _NUMBERS = frozenset((bool, int, float))
 
 
+def python_number(value, where: str = "") -> Any:
+    """`value`, or Python's number for one of NumPy or a tensor of one element.
+
+    NumPy's take part in promotion: a float64 would widen float32, and a float32 lend its range to no one.
+    where: "function(): argument 'name'"; a tensor that is no number is refused there with TypeError, as one that
+    requires grad is: its gradient would be lost.
+    """
+    if value.__class__ in _NUMBERS:
+        return value
+    if isinstance(value, np.generic) or (
+        isinstance(value, Tensor) and not value._rg and value.numel() == 1
+    ):
+        value = value.item()
+        return float(value) if isinstance(value, np.generic) else value  # a longdouble
+    if where and isinstance(value, Tensor):
+        raise TypeError(f"{where} must be Number, not {type(value).__name__}")
+    return value
+
+
 def is_number(value) -> bool:
     return value.__class__ in _NUMBERS or isinstance(value, (numbers.Number, np.number, np.bool_))

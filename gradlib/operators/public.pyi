@@ -71,7 +71,7 @@ def angle(input: Tensor, *, out: Any = None) -> Tensor:
     """The angle of each complex number in radians, in [-pi, pi]; of real numbers 0, and pi where they are negative."""
 def any(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """Whether any element (along `dim`) is true; bool, uint8 for uint8 tensors."""
-def arange(start: Any, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
+def arange(start: Any = None, end: Tensor | _b.complex | None = None, step: Any = 1, *, out: Any = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | _b.str | _b.int | None = None, requires_grad: _b.bool = False, pin_memory: _b.bool = False) -> Tensor:
     """The numbers start, start + step, ... below `end`."""
 def arccos(input: Tensor, *, out: Any = None) -> Tensor:
     """The inverse cosine of each element, in [0, pi]; nan outside of [-1, 1]."""
@@ -103,7 +103,7 @@ def argmax(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any
     """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
 def argmin(input: Tensor, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`."""
-def argsort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> Tensor:
+def argsort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
     """The indices that sort `input` along `dim`."""
 def argwhere(input: Tensor) -> Tensor:
     """The indices of all elements that are not zero, as rows: ``nonzero`` under NumPy's name."""
@@ -211,7 +211,7 @@ def cholesky_inverse(L: Any, upper: _b.bool = False, *, out: Any = None) -> Tens
     """The inverse of matrices that are given by their Cholesky factors."""
 def cholesky_solve(B: Any, L: Any, upper: _b.bool = False, *, out: Any = None) -> Tensor:
     """X with ``A @ X = B``, where A is given by its Cholesky factor."""
-def chunk(input: Tensor, chunks: _b.int, dim: Any = 0) -> tuple[Tensor, ...]:
+def chunk(input: Tensor, chunks: _b.int, dim: Any = 0, *, axis: Any = None) -> tuple[Tensor, ...]:
     """At most `chunks` pieces of equal length along `dim` (the last may be smaller)."""
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
@@ -287,7 +287,7 @@ def count_nonzero(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor
     """The number (int64) of elements that are not zero, over the dimension(s) `dim` (all by default)."""
 def cov(input: Tensor, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """The covariance matrix of variables."""
-def cross(input: Tensor, other: Tensor | _b.complex, dim: Any = None, *, out: Any = None) -> Tensor:
+def cross(input: Tensor, other: Tensor | _b.complex, dim: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """``linalg.cross``; without `dim`, along the first dimension of length 3."""
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any = 0, reduction: Any = 0, zero_infinity: _b.bool = False) -> Tensor:
     """The connectionist temporal classification loss, not reduced unless asked for."""
@@ -325,7 +325,7 @@ def diagonal_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> 
     """A copy of what ``diagonal`` gives as a view, with memory of its own."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _b.int = 0, dim1: _b.int = 0, dim2: _b.int = 1, *, out: Any = None) -> Tensor:
     """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
-def diff(input: Tensor, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Tensor:
+def diff(input: Tensor, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends."""
 def digamma(input: Tensor, *, out: Any = None) -> Tensor:
     """The derivative of ``lgamma``."""
@@ -619,7 +619,7 @@ def log2_(input: Tensor) -> Tensor:
     """In-place version of ``log2``: the result is written into this tensor."""
 def log_(input: Tensor) -> Tensor:
     """In-place version of ``log``: the result is written into this tensor."""
-def log_softmax(input: Tensor, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: Any = None, dtype: _dtype | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """The logarithm of ``softmax(input, dim)``, computed without loss of precision."""
 def logaddexp(input: Tensor, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
     """log(e^a + e^b) of two elements, without overflow."""
@@ -861,7 +861,7 @@ def remainder(input: Tensor | _b.complex, other: Tensor | _b.complex, *, out: An
     """Remainder of the division, with the sign of `other`."""
 def renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any, *, out: Any = None) -> Tensor:
     """A copy of `input` with each slice along `dim` scaled down until its p-norm is at most `maxnorm`."""
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None) -> Tensor:
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: Any = None, *, axis: Any = None, output_size: Any = None) -> Tensor:
     """Each entry of a dimension repeated in place."""
 def reshape(input: Tensor, *shape: Any, **kw: Any) -> Tensor:
     """The elements of a tensor in another shape, in row-major order."""
@@ -951,11 +951,11 @@ def slogdet(A: Any, *, out: Any = None) -> _slogdet:
     """The determinant of square matrices as sign and logarithm: ``det = sign * exp(logabsdet)``, without overflow."""
 def smm(input: Tensor, mat: Tensor) -> Tensor:
     """The product of a sparse matrix and a dense one, as a sparse tensor."""
-def softmax(input: Tensor, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: Any = None, dtype: _dtype | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
 def solve(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Gone from PyTorch, too: use torch.linalg.solve(A, B), with its arguments the other way round."""
-def sort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> _sort:
+def sort(input: Tensor, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, axis: Any = None, out: Any = None) -> _sort:
     """The elements in order along a dimension, and where they were; equal ones keep their order."""
 def sparse_bsc_tensor(*args: Any, **kwargs: Any) -> Tensor:
     """A matrix in compressed sparse block column layout; see ``sparse_compressed_tensor``."""
@@ -985,13 +985,13 @@ def square(input: Tensor, *, out: Any = None) -> Tensor:
     """x * x of each element; of integers without what does not fit into their dtype."""
 def square_(input: Tensor) -> Tensor:
     """In-place version of ``square``: the result is written into this tensor."""
-def squeeze(input: Tensor, dim: Any = None) -> Tensor:
+def squeeze(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
 def squeeze_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``squeeze`` gives as a view, with memory of its own."""
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` as a sparse tensor; `mat1` is sparse, `mat2` dense."""
-def stack(tensors: Sequence[Tensor], dim: Any = 0, *, out: Any = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: Any = 0, *, axis: Any = None, out: Any = None) -> Tensor:
     """Tensors of one shape, one after the other along a new dimension."""
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _b.bool = False, *, correction: Any = None, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
     """The standard deviation over dimensions."""
@@ -1021,7 +1021,7 @@ def t_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``t`` gives as a view, with memory of its own."""
 def take(input: Tensor, index: Tensor, *, out: Any = None) -> Tensor:
     """The elements at the positions `index` of the flat input, in the shape of `index`."""
-def take_along_dim(input: Tensor, indices: Any, dim: Any = None, *, out: Any = None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Any, dim: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
     """``gather`` with `input` and `indices` broadcast against each other in all dimensions but `dim`."""
 def tan(input: Tensor, *, out: Any = None) -> Tensor:
     """The tangent of each element, in radians."""
@@ -1045,7 +1045,7 @@ def tile(input: Tensor, *dims: Any, **kw: Any) -> Tensor:
     """``repeat``; missing leading counts are ones."""
 def to_dlpack(tensor: Tensor) -> Any:
     """A capsule for another library's `from_dlpack`, which takes the tensor itself, too."""
-def topk(input: Tensor, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, out: Any = None) -> _topk:
+def topk(input: Tensor, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, axis: Any = None, out: Any = None) -> _topk:
     """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
 def trace(input: Tensor) -> Tensor:
     """The sum of the main diagonal of a matrix."""
@@ -1077,7 +1077,7 @@ def trunc_(input: Tensor) -> Tensor:
     """In-place version of ``trunc``: the result is written into this tensor."""
 def typename(obj: Any) -> _b.str:
     """The name of the type of a tensor, or of any other object."""
-def unbind(input: Tensor, dim: Any = 0) -> tuple[Tensor, ...]:
+def unbind(input: Tensor, dim: Any = 0, *, axis: Any = None) -> tuple[Tensor, ...]:
     """All entries of `dim`, as a tuple of views without that dimension."""
 def unbind_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> tuple[Tensor, ...]:
     """A copy of what ``unbind`` gives as a view, with memory of its own."""
@@ -1097,7 +1097,7 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: Any = 0) -> tuple[Tensor,
     """Pieces as of ``split``, but each may be written to in place where gradients are recorded."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: Any = 0) -> tuple[Tensor, ...]:
     """Pieces as of ``split_with_sizes``, but each may be written to in place where gradients are recorded."""
-def unsqueeze(input: Tensor, dim: Any) -> Tensor:
+def unsqueeze(input: Tensor, dim: Any = None, *, axis: Any = None) -> Tensor:
     """A view with a dimension of length one inserted at `dim`."""
 def unsqueeze_copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
     """A copy of what ``unsqueeze`` gives as a view, with memory of its own."""

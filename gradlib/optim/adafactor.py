@@ -9,6 +9,7 @@ from ..operators import public as ops
 from ..tape import dtypes
 from ..tape.tensor import Tensor
 from ._checks import check_least, check_one_element, chosen
+from ._elementwise import scalar_tensor
 from ._plain import PlainOptimizer
 
 __all__ = ["Adafactor"]
@@ -75,7 +76,7 @@ class Adafactor(PlainOptimizer):
         super().__setstate__(state)
         for values in self.state.values():  # the counter was a plain number once
             if "step" in values and not isinstance(values["step"], Tensor):
-                values["step"] = ops.tensor(float(values["step"]), dtype=dtypes.float32)
+                values["step"] = scalar_tensor(float(values["step"]))
 
     def update_param(
         self, group: dict[str, Any], p: Tensor, grad: Tensor, state: dict[str, Any]
@@ -98,7 +99,7 @@ class Adafactor(PlainOptimizer):
 
     @staticmethod
     def _start(grad: Tensor, state: dict[str, Any]) -> None:
-        state["step"] = ops.tensor(0.0, dtype=dtypes.float32)
+        state["step"] = scalar_tensor(0.0)
         if grad.dim() > 1:
             shape = list(grad.shape)
             state["row_var"] = grad.new_zeros([*shape[:-1], 1])

@@ -290,7 +290,7 @@ class Declared:
         """The index (int64) of the first largest element: in the flattened tensor, or along `dim`."""
     def argmin(self, dim: Any = None, keepdim: _b.bool = False, *, out: Any = None, axis: Any = None, keepdims: _b.bool = False) -> Tensor:
         """The index (int64) of the first smallest element: in the flattened tensor, or along `dim`."""
-    def argsort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> Tensor:
+    def argsort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, axis: Any = None, out: Any = None) -> Tensor:
         """The indices that sort `input` along `dim`."""
     def argwhere(self) -> Tensor:
         """The indices of all elements that are not zero, as rows: ``nonzero`` under NumPy's name."""
@@ -388,7 +388,7 @@ class Declared:
         """The inverse of matrices that are given by their Cholesky factors."""
     def cholesky_solve(self, L: Any, upper: _b.bool = False, *, out: Any = None) -> Tensor:
         """X with ``A @ X = B``, where A is given by its Cholesky factor."""
-    def chunk(self, chunks: _b.int, dim: Any = 0) -> tuple[Tensor, ...]:
+    def chunk(self, chunks: _b.int, dim: Any = 0, *, axis: Any = None) -> tuple[Tensor, ...]:
         """At most `chunks` pieces of equal length along `dim` (the last may be smaller)."""
     def clamp(self, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
         """Limit each element to [min, max]; bounds are numbers, tensors or None. The gradient at a bound is 1."""
@@ -446,7 +446,7 @@ class Declared:
         """The covariance matrix of variables."""
     def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
         """This tensor in host memory: itself if it is there already, else a copy."""
-    def cross(self, other: Tensor | _b.complex, dim: Any = None, *, out: Any = None) -> Tensor:
+    def cross(self, other: Tensor | _b.complex, dim: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """``linalg.cross``; without `dim`, along the first dimension of length 3."""
     def crow_indices(self) -> Tensor:
         """Of a matrix compressed by rows: where the values of each row begin, and where the last end."""
@@ -484,7 +484,7 @@ class Declared:
         """A view of the diagonal of the dimensions `dim1` and `dim2`, which go; it is the last dimension."""
     def diagonal_scatter(self, src: Tensor, offset: _b.int = 0, dim1: _b.int = 0, dim2: _b.int = 1, *, out: Any = None) -> Tensor:
         """A copy of `input` with `src` in place of ``input.diagonal(offset, dim1, dim2)``."""
-    def diff(self, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Tensor:
+    def diff(self, n: Any = 1, dim: Any = -1, prepend: Any = None, append: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends."""
     def digamma(self, *, out: Any = None) -> Tensor:
         """The derivative of ``lgamma``."""
@@ -765,7 +765,7 @@ class Declared:
         """In-place version of ``log``: the result is written into this tensor."""
     def log_normal_(self, *args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
         """Fill this tensor with numbers from the log-normal distribution."""
-    def log_softmax(self, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
+    def log_softmax(self, dim: Any = None, dtype: _dtype | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """The logarithm of ``softmax(input, dim)``, computed without loss of precision."""
     def logaddexp(self, other: Tensor | _b.complex, *, out: Any = None) -> Tensor:
         """log(e^a + e^b) of two elements, without overflow."""
@@ -1020,7 +1020,7 @@ class Declared:
         """In-place version of ``renorm``."""
     def repeat(self, *repeats: Any, **kw: Any) -> Tensor:
         """A copy with all entries repeated so many times along each dimension."""
-    def repeat_interleave(self, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Tensor:
+    def repeat_interleave(self, repeats: Any, dim: Any = None, *, axis: Any = None, output_size: Any = None) -> Tensor:
         """Each entry of `dim` repeated: ``gradlib.repeat_interleave`` of this tensor, with its arguments and errors."""
     def reshape(self, *shape: Any, **kw: Any) -> Tensor:
         """The elements of a tensor in another shape, in row-major order."""
@@ -1104,11 +1104,11 @@ class Declared:
         """The determinant of square matrices as sign and logarithm: ``det = sign * exp(logabsdet)``, without overflow."""
     def smm(self, mat: Tensor) -> Tensor:
         """The product of a sparse matrix and a dense one, as a sparse tensor."""
-    def softmax(self, dim: Any, dtype: _dtype | None = None, *, out: Any = None) -> Tensor:
+    def softmax(self, dim: Any = None, dtype: _dtype | None = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first."""
     def solve(self, *args: Any, **kwargs: Any) -> Any:
         """Gone from PyTorch, too: use torch.linalg.solve(A, B), with its arguments the other way round."""
-    def sort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, out: Any = None) -> _sort:
+    def sort(self, dim: Any = -1, descending: _b.bool = False, stable: _b.bool = False, *, axis: Any = None, out: Any = None) -> _sort:
         """The elements in order along a dimension, and where they were; equal ones keep their order."""
     def sparse_dim(self) -> _b.int:
         """How many dimensions, the first ones, are sparse: of a dense tensor 0."""
@@ -1130,7 +1130,7 @@ class Declared:
         """x * x of each element; of integers without what does not fit into their dtype."""
     def square_(self) -> Tensor:
         """In-place version of ``square``: the result is written into this tensor."""
-    def squeeze(self, dim: Any = None) -> Tensor:
+    def squeeze(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple)."""
     def squeeze_(self, dim: Any = None) -> Tensor:
         """In-place version of ``squeeze``: the tensor itself loses dimensions of length one, its memory stays."""
@@ -1170,7 +1170,7 @@ class Declared:
         """In-place version of ``t``: the matrix itself is transposed, its memory stays."""
     def take(self, index: Tensor, *, out: Any = None) -> Tensor:
         """The elements at the positions `index` of the flat input, in the shape of `index`."""
-    def take_along_dim(self, indices: Any, dim: Any = None, *, out: Any = None) -> Tensor:
+    def take_along_dim(self, indices: Any, dim: Any = None, *, axis: Any = None, out: Any = None) -> Tensor:
         """``gather`` with `input` and `indices` broadcast against each other in all dimensions but `dim`."""
     def tan(self, *, out: Any = None) -> Tensor:
         """The tangent of each element, in radians."""
@@ -1204,7 +1204,7 @@ class Declared:
         """The same matrix compressed by columns. Gradients flow."""
     def to_sparse_csr(self, dense_dim: Any = None) -> Any:
         """The same matrix compressed by rows. Gradients flow."""
-    def topk(self, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, out: Any = None) -> _topk:
+    def topk(self, k: Any, dim: Any = -1, largest: _b.bool = True, sorted: _b.bool = True, *, axis: Any = None, out: Any = None) -> _topk:
         """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one."""
     def trace(self) -> Tensor:
         """The sum of the main diagonal of a matrix."""
@@ -1234,7 +1234,7 @@ class Declared:
         """The name of the type of this tensor; or the tensor converted to another type."""
     def type_as(self, other: Tensor | _b.complex) -> Tensor:
         """This tensor converted to the dtype and moved to the device of `other`."""
-    def unbind(self, dim: Any = 0) -> tuple[Tensor, ...]:
+    def unbind(self, dim: Any = 0, *, axis: Any = None) -> tuple[Tensor, ...]:
         """All entries of `dim`, as a tuple of views without that dimension."""
     def unflatten(self, dim: Any, sizes: Any) -> Tensor:
         """The dimension `dim` split into `sizes` (one may be -1)."""
@@ -1252,7 +1252,7 @@ class Declared:
         """Pieces as of ``split``, but each may be written to in place where gradients are recorded."""
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: Any = 0) -> tuple[Tensor, ...]:
         """Pieces as of ``split_with_sizes``, but each may be written to in place where gradients are recorded."""
-    def unsqueeze(self, dim: Any) -> Tensor:
+    def unsqueeze(self, dim: Any = None, *, axis: Any = None) -> Tensor:
         """A view with a dimension of length one inserted at `dim`."""
     def unsqueeze_(self, dim: Any) -> Tensor:
         """In-place version of ``unsqueeze``: the tensor itself gets a dimension of length one, its memory stays."""

@@ -313,7 +313,7 @@ def can_cast(from_: dtype, to: dtype) -> bool:
         >>> gradlib.can_cast(gradlib.float64, gradlib.float32), gradlib.can_cast(gradlib.float32, gradlib.int64)
         (True, False)
     """
-    return from_.category <= to.category
+    return of(from_).category <= of(to).category
 
 
 class _Info:

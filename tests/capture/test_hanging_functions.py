@@ -395,7 +395,9 @@ def test_what_is_not_replayed(kind, way):
         seen, step = train(wrap, kind.apply, way)
         runs.append((seen, [*SEEN]))
     assert runs[0] == runs[1]
-    if kind is not Tells:  # for which there are plans, but not for what is in the list the next time
+    if (
+        kind is not Tells
+    ):  # for which there are plans, but not for what is in the list the next time
         assert torch.explain(step) != []
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradlib as gl
-from gradlib.func import grad, jvp, vmap
+from gradlib.func import grad, jacfwd, jvp, vmap
 from gradlib.op import vmap as batched
 from gradlib.op.declare import REGISTRY
 
@@ -219,6 +219,23 @@ def test_a_function_runs_once():
     assert len(seen) == 1 + 3 and total == 4
     with pytest.raises(RuntimeError, match=r"calling \.item"):
         vmap(lambda v: v * v[0, 0].item())(x)
+
+
+def test_integers_of_functions_that_read_values_have_the_derivative_zero():
+    x = gl.randn(4, 3)
+    edges = gl.tensor([-1.0, 0.0, 1.0])
+    for f in (
+        lambda v: gl.bucketize(v, edges),
+        lambda v: gl.searchsorted(v.sort()[0], v, right=True),
+    ):
+        expected = gl.stack([f(row) for row in x])
+        for out, tangent in (
+            vmap(lambda v, f=f: jvp(f, (v,), (v,)))(x),
+            jvp(vmap(f), (x,), (x,)),
+        ):
+            assert gl.equal(out, expected) and gl.equal(tangent, gl.zeros_like(expected))
+        rows = vmap(jacfwd(f))(x)
+        assert rows.shape == (4, 3, 3) and rows.dtype is gl.int64 and not rows.any()
 
 
 @pytest.mark.parametrize("chunk", [None, 2])

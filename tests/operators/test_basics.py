@@ -291,3 +291,34 @@ def test_named_results_written_to_out_have_a_type_of_their_own():
     out = torch.empty(0), torch.empty(0, dtype=torch.int64)
     found = torch.max(torch.ones(3), 0, out=out)
     assert type(found).__name__ == "max_out" and found.values is out[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (float, torch.float64), (int, torch.int64), (bool, torch.bool), (complex, torch.complex128),
+    ],
+)  # fmt: skip
+def test_types_of_python_are_dtypes(kind, dtype):
+    x = torch.tensor([1.0, 0.0, 2.0])
+    for found in (
+        x.to(kind), x.to(dtype=kind), x.to(x.device, kind), x.type(kind), x.sum(dtype=kind), x.cumsum(0, dtype=kind),
+        torch.zeros(2, dtype=kind), torch.ones_like(x, dtype=kind),
+    ):  # fmt: skip
+        assert found.dtype is dtype
+    wide = torch.zeros(2, dtype=torch.complex128)
+    assert wide.view(kind).dtype is wide.view(dtype=kind).dtype is dtype
+    assert torch.can_cast(torch.bool, kind) and torch.can_cast(kind, torch.complex64)
+
+
+def test_a_type_of_python_as_the_dtype_of_a_module():
+    assert torch.nn.Linear(2, 2).to(float).weight.dtype is torch.float64
+    assert torch.nn.Linear(2, 2).to("cpu", dtype=float).weight.dtype is torch.float64
+    x = torch.ones(2)
+    assert x.softmax(0, dtype=float).dtype is torch.float64
+    assert torch.nn.functional.softmax(x, 0, dtype=float).dtype is torch.float64
+    assert x.mean(dtype=float).dtype is torch.float64
+    with pytest.raises(TypeError, match=r"combination of arguments|must be torch\.dtype"):
+        x.to(str)
+    with pytest.raises(TypeError, match=r"combination of arguments|must be torch\.dtype"):
+        x.to(dtype="float32")

@@ -165,3 +165,13 @@ def test_low_rank():
     U, S, V = torch.svd_lowrank(A, q=3)
     np.testing.assert_allclose(((U * S) @ V.mT).numpy(), A.numpy(), atol=1e-9)
     assert torch.linalg.matrix_rank(A).item() == 3
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_linear_of_integers(dtype):
+    x = torch.tensor([[1, 2, 3], [4, 5, 6]]).to(getattr(torch, dtype))
+    bias = torch.ones(2, dtype=x.dtype)
+    F = torch.nn.functional
+    for found in (F.linear(x, x, bias), F.linear(x[None], x, bias)[0], F.linear(x[0], x, bias)):
+        assert found.dtype is x.dtype
+        assert found.reshape(-1)[:2].tolist() == [15, 33]

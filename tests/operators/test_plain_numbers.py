@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import gradlib as torch
@@ -102,3 +103,99 @@ def test_trapezoid_of_small_integers_does_not_wrap_around():
     y = torch.tensor([100, 200, 50], dtype=torch.uint8)
     assert torch.trapezoid(y, dx=2).item() == 550.0
     assert torch.trapezoid(y, dx=-1).item() == -275.0
+
+
+F = torch.nn.functional
+ARGUMENTS = {
+    "leaky_relu": lambda x, v: F.leaky_relu(x, v),
+    "leaky_relu in place": lambda x, v: F.leaky_relu(x * 1, v, inplace=True),
+    "leaky_relu_": lambda x, v: F.leaky_relu_(x * 1, v),
+    "elu": lambda x, v: F.elu(x, v),
+    "elu_": lambda x, v: F.elu_(x * 1, v),
+    "celu": lambda x, v: F.celu(x, v),
+    "hardtanh": lambda x, v: F.hardtanh(x, -1, v),
+    "Hardtanh": lambda x, v: torch.nn.Hardtanh(-1.0, v)(x),
+    "softplus": lambda x, v: F.softplus(x, v, v),
+    "hardshrink": lambda x, v: F.hardshrink(x, v),
+    "softshrink": lambda x, v: F.softshrink(x, v),
+    "rrelu": lambda x, v: F.rrelu(x, v, v),
+    "threshold": lambda x, v: F.threshold(x, v, v),
+    "clamp": lambda x, v: x.clamp(-2, v),
+    "clamp_": lambda x, v: (x * 1).clamp_(max=v),
+    "clamp_min": lambda x, v: x.clamp_min(v),
+    "clamp_max": lambda x, v: torch.clamp_max(x, v),
+    "lerp": lambda x, v: x.lerp(x + 1, v),
+    "lerp_": lambda x, v: (x * 1).lerp_(x + 1, v),
+    "alpha": lambda x, v: torch.add(x, x, alpha=v),
+    "addcmul": lambda x, v: torch.addcmul(x, x, x, value=v),
+    "addcdiv_": lambda x, v: (x * 1).addcdiv_(x, x + 9, value=v),
+    "vector_norm": lambda x, v: torch.linalg.vector_norm(x, v),
+    "norm": lambda x, v: x.norm(v),
+    "dist": lambda x, v: x.dist(x + 1, v),
+    "normalize": lambda x, v: F.normalize(x[None], v),
+    "cosine_similarity": lambda x, v: F.cosine_similarity(x[None], x[None] + 1, eps=v),
+    "trapezoid": lambda x, v: torch.trapezoid(x, dx=v),
+    "cross_entropy": lambda x, v: F.cross_entropy(
+        x[None], torch.tensor([1], device=x.device), label_smoothing=v
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "int64", "uint8", "0-dim"])
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_numbers_of_numpy_are_numbers_of_python(name, kind):
+    """They take no part in promotion, and do not wrap round; a tensor of one element is a number, too."""
+    call, number = ARGUMENTS[name], 1 if "int" in kind else 0.5
+    given = torch.tensor(number) if kind == "0-dim" else getattr(np, kind)(number)
+    values = [-1.5, -0.25, 0.25, 2.0]
+    out, g = [], []
+    for v in (given, number):
+        x = torch.tensor(values, dtype=torch.float32, requires_grad=True)
+        out.append(call(x, v))
+        g.append(torch.autograd.grad(out[-1].sum(), x)[0])
+    assert out[0].dtype is torch.float32 and g[0].dtype is torch.float32
+    assert torch.equal(*out) and torch.equal(*g)
+
+
+def test_numbers_of_numpy_beside_integers():
+    x = torch.tensor([1, 2, 3])
+    assert x.clamp(min=np.float32(1.5)).tolist() == [1.5, 2, 3]
+    assert torch.clamp(x, 0, torch.tensor(2.5)).tolist() == [1, 2, 2.5]
+    assert x.clamp_max(np.int64(2)).dtype is torch.int64
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
+        torch.add(x, x, alpha=np.float32(0.5))
+    square = torch.eye(2) * 2
+    assert torch.linalg.matrix_power(square, np.int64(3)).tolist() == [[8, 0], [0, 8]]
+    image = torch.rand(1, 1, 4, 4)
+    two = np.int64(2)
+    assert torch.equal(F.max_pool2d(image, two, stride=two), F.max_pool2d(image, 2))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, v: F.leaky_relu(x, v), lambda x, v: F.elu(x, v), lambda x, v: F.celu(x, v),
+        lambda x, v: F.hardtanh(x, 0.0, v),
+        lambda x, v: F.softplus(x, v), lambda x, v: F.hardshrink(x, v), lambda x, v: F.softshrink(x, v),
+        lambda x, v: F.rrelu(x, v, v), lambda x, v: F.leaky_relu_(x * 1, v), lambda x, v: F.elu_(x * 1, v),
+        lambda x, v: x.norm(v), lambda x, v: F.normalize(x, v), lambda x, v: torch.cdist(x, x, v),
+        lambda x, v: torch.addcmul(x, x, x, value=v), lambda x, v: torch.addcdiv(x, x, x, value=v),
+        lambda x, v: F.scaled_dot_product_attention(x, x, x, scale=v), lambda x, v: F.huber_loss(x, x, delta=v),
+        lambda x, v: F.smooth_l1_loss(x, x, beta=v), lambda x, v: x.var(correction=v),
+        lambda x, v: F.pad(x, (1, 1), value=v),
+        lambda x, v: torch.addmm(x[:, :3], x, x.T, beta=v), lambda x, v: torch.addr(x, x[:, 0], x[0], alpha=v),
+        lambda x, v: torch.baddbmm(x[None, :, :3], x[None], x.T[None], alpha=v), lambda x, v: F.threshold(x, 0.0, v),
+        lambda x, v: F.threshold(x, v, 0.0), lambda x, v: F.rms_norm(x, (4,), eps=v),
+        lambda x, v: x.index_add(0, torch.tensor([0]), x[:1], alpha=v), lambda x, v: x.nan_to_num(v),
+        lambda x, v: x.nan_to_num(posinf=v), lambda x, v: torch.logit(x, v), lambda x, v: torch.add(x, x, alpha=v),
+    ],
+)  # fmt: skip
+def test_a_number_that_requires_grad_is_refused_where_its_gradient_would_be_lost(call):
+    x, v = torch.rand(3, 4), torch.tensor(0.25)
+    assert torch.equal(call(x, v), call(x, 0.25))
+    with pytest.raises(TypeError, match="must be Number, not Tensor"):
+        call(x, v.requires_grad_())
+
+
+def test_the_length_of_a_permutation_may_be_a_tensor():
+    assert sorted(torch.randperm(torch.tensor(3)).tolist()) == [0, 1, 2]

@@ -165,3 +165,47 @@ def test_quantiles_between_infinities(values, q, expected):
         assert found.item() == pytest.approx(expected, nan_ok=True)
         found.backward()
     assert not x.grad.isnan().any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_nan_comes_last_in_every_dtype(dtype):
+    x = torch.tensor([nan, -0.5, inf, 0.25, nan, -inf], dtype=dtype)
+    values, inverse = x.unique(return_inverse=True)
+    assert values.dtype is dtype and values[:4].tolist() == [-inf, -0.5, 0.25, inf]
+    assert values[4:].isnan().all() and inverse[[5, 1, 3, 2]].tolist() == [0, 1, 2, 3]
+    assert x.nanmedian().item() == -0.5 and x.nanmedian(0).indices.item() == 1
+    assert math.isnan(x.median().item()) and x.median(0).indices.item() in (0, 4)
+    assert x.nan_to_num(0.25).mode(0).values.item() == 0.25
+    edges = torch.tensor([-1.0, 0.2, 2.0], dtype=dtype)
+    assert torch.searchsorted(edges, x).tolist() == [3, 1, 3, 2, 3, 0]
+
+
+@pytest.mark.parametrize("correction", [2, 3, 2.5])
+def test_the_gradient_of_a_variance_without_degrees_of_freedom(correction):
+    """It is infinite, as the variance is: on the side of the mean that an element lies on."""
+    for values, expected in (([1.0, 2.0], [-inf, inf]), ([1.0], [nan])):
+        with pytest.warns(UserWarning, match="degrees of freedom"):
+            found = gradient(lambda x: x.var(correction=correction), values)
+        assert found == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("ord", [inf, -inf])
+def test_a_norm_that_is_nan_gives_no_share_to_numbers(ord):
+    assert gradient(lambda x: torch.linalg.vector_norm(x, ord), [1.0, nan, -2.0])[::2] == [0, 0]
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 2, 3, inf])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_renorm_of_long_and_undefined_slices(dtype, p):
+    """Norms of half types may be beyond their range; a slice that stays as it is has the gradient 1."""
+    rows = [[5e4, 3e4, 1e4], [nan, 1.0, 2.0], [0.0, 0.0, 0.0]]
+    x = torch.tensor(rows, dtype=dtype, requires_grad=True)
+    exact = torch.tensor(rows, dtype=torch.float64, requires_grad=True)
+    for bound in (1.0, 1e5):
+        y, known = x.renorm(p, 0, bound), exact.renorm(p, 0, bound)
+        (g,) = torch.autograd.grad(y.sum(), x)
+        (known_g,) = torch.autograd.grad(known.sum(), exact)
+        assert y.dtype is dtype and (g[1:] == 1).all() and g.isfinite().all()
+        off = ((y[0].double() - known[0]) / known[0]).abs().max().item()
+        assert off < 4 * torch.finfo(dtype).eps
+        assert torch.allclose(g[0].double(), known_g[0], 0.1, 0.1)

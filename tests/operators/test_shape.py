@@ -229,3 +229,46 @@ def test_what_is_taken_several_times_gets_all_of_its_gradient():
             many = random.standard_normal((9000 // size, size))
             found = take_along_op.call(gl.tensor(many), where, 1)
             np.testing.assert_array_equal(found.numpy(), many[:, where])
+
+
+AXES = {
+    "stack": lambda x, **d: gl.stack([x, x], **d),
+    "cat": lambda x, **d: gl.cat([x, x], **d),
+    "softmax": lambda x, **d: gl.softmax(x, **d),
+    "softmax of a tensor": lambda x, **d: x.softmax(**d),
+    "log_softmax": lambda x, **d: x.log_softmax(**d),
+    "squeeze": lambda x, **d: x.squeeze(**d),
+    "unsqueeze": lambda x, **d: gl.unsqueeze(x, **d),
+    "sort": lambda x, **d: x.sort(descending=True, **d)[0],
+    "argsort": lambda x, **d: x.argsort(**d),
+    "topk": lambda x, **d: x.topk(1, **d)[1],
+    "chunk": lambda x, **d: x.chunk(2, **d)[0],
+    "unbind": lambda x, **d: x.unbind(**d)[0],
+    "diff": lambda x, **d: gl.diff(x, **d),
+    "repeat_interleave": lambda x, **d: gl.repeat_interleave(x, 2, **d),
+    "repeat_interleave of a tensor": lambda x, **d: x.repeat_interleave(2, **d),
+    "cross": lambda x, **d: gl.cross(x, x.flip(0), **d),
+    "take_along_dim": lambda x, **d: gl.take_along_dim(x, x.argsort(0), **d),
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_a_dimension_may_be_called_axis(name):
+    x = gl.arange(6.0).reshape(3, 2).flip(0).sin()
+    x = x[:, :1] if name == "squeeze" else x
+    dim = 1 if name == "squeeze" else 0
+    assert gl.equal(AXES[name](x, axis=dim), AXES[name](x, dim=dim))
+
+
+def test_the_end_of_a_range_by_name():
+    assert gl.arange(end=3).tolist() == gl.arange(start=0, end=3).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="arange"):
+        gl.arange()
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "unsqueeze"])
+def test_a_dimension_that_is_missing(name):
+    with pytest.raises(
+        TypeError, match=rf'{name}\(\) missing 1 required positional arguments: "dim"'
+    ):
+        getattr(gl.zeros(2), name)()

@@ -17,13 +17,24 @@ _NDARRAY = np.ndarray
 _FLOAT = np.dtype(np.float32)
 
 
-def _of_numbers(function: Any) -> staticmethod:
-    """A function of NumPy that takes float8 arrays, too, and would look at their bytes: refused for those."""
+def _of_numbers(function: Any, narrows: bool = False) -> staticmethod:
+    """A function of NumPy that orders numbers: of bfloat16 in float32, since ml_dtypes leaves nan where it stands.
+
+    It takes float8 arrays, too, and would look at their bytes: refused for those.
+    narrows: the result, or the first of them, has the dtype of the argument.
+    """
 
     def call(array: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(array, "dtype", _FLOAT).names is not None:
-            raise TypeError(f"{function.__name__} is not for arrays of {array.dtype}")
-        return function(array, *args, **kwargs)
+        kind = getattr(array, "dtype", _FLOAT)
+        if kind.names is not None:
+            raise TypeError(f"{function.__name__} is not for arrays of {kind}")
+        if kind.kind != "V":
+            return function(array, *args, **kwargs)
+        args = tuple([a.astype(_FLOAT) if getattr(a, "dtype", None) == kind else a for a in args])
+        out = function(array.astype(_FLOAT), *args, **kwargs)
+        if not narrows:
+            return out
+        return (out[0].astype(kind), *out[1:]) if isinstance(out, tuple) else out.astype(kind)
 
     return staticmethod(call)
 
@@ -54,9 +65,9 @@ class NumpyBackend:
     widen_half = staticmethod(halves.widen_half)
     narrow_half = staticmethod(halves.narrow_half)
 
-    sort, argsort, argpartition = map(_of_numbers, (np.sort, np.argsort, np.argpartition))
-    unique, searchsorted, isin = map(_of_numbers, (np.unique, np.searchsorted, np.isin))
-    nonzero = _of_numbers(np.nonzero)
+    sort, unique = _of_numbers(np.sort, True), _of_numbers(np.unique, True)
+    argsort, argpartition, nonzero = map(_of_numbers, (np.argsort, np.argpartition, np.nonzero))
+    searchsorted, isin = map(_of_numbers, (np.searchsorted, np.isin))
 
     def __getattr__(self, name: str) -> Any:
         value = mkl.quicker(name, getattr(np, name))

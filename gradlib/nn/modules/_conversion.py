@@ -280,11 +280,11 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
-    elif rest and isinstance(rest[0], dtypes.dtype):
+    elif rest and isinstance(rest[0], (dtypes.dtype, type)):
         dtype = rest.pop(0)
     elif rest:
         device = rest.pop(0)
-        if rest and (rest[0] is None or isinstance(rest[0], dtypes.dtype)):
+        if rest and (rest[0] is None or isinstance(rest[0], (dtypes.dtype, type))):
             dtype = rest.pop(0)
     if rest:
         non_blocking = bool(rest.pop(0))
@@ -292,6 +292,8 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
         device, dtype = other.device, other.dtype
     if device is not None:
         device = Device(device)
+    if dtype is not None:
+        dtype = dtypes.of(dtype)
     if device is None and dtype is None and memory_format is None:
         raise TypeError(
             "to() received an invalid combination of arguments - got (), but expected one of: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -63,8 +64,8 @@ def _check_range(start, end, step) -> None:
 
 @function("arange")
 def arange(
-    start,
-    end=None,
+    start: Any = None,
+    end: Any = None,
     step=1,
     *,
     out=None,
@@ -98,6 +99,10 @@ def arange(
         check_layout(layout)
     if end is None:
         start, end = 0, start
+        if end is None:
+            raise TypeError('arange() missing 1 required positional arguments: "end"')
+    elif start is None:
+        start = 0
     if dtype is None and out is None and start.__class__ is end.__class__ is step.__class__ is int:
         _check_range(start, end, step)
         xp, d, _ = place(dtypes.int64, device)
@@ -391,7 +396,7 @@ def _triangle_indices(name: str, row, col, offset, dtype, device):
     if d.kind not in "iu":
         raise unsupported(name, d)
     errors.check_room(xp, (row, col), d.itemsize)
-    return finish(xp.stack(getattr(xp, name)(row, offset, col)).astype(d))
+    return finish(xp.call(lambda: xp.stack(getattr(xp, name)(row, offset, col)).astype(d)))
 
 
 @function("tril_indices")

@@ -7,6 +7,7 @@ from typing import Any
 from ...op.declare import Op, declare
 from ...op.expose import FOUND, SCALAR_TYPE, function, write_same
 from ...op.inplace import inplace
+from ...op.plain_numbers import python_number
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import at_least, at_most, floating
 
@@ -137,6 +138,9 @@ def softplus(input, beta=1.0, threshold=20.0, *, out=None):
         >>> F.softplus(gradlib.tensor([0.0, 30.0]))
         tensor([ 0.6931, 30.0000])
     """
+    if beta.__class__ is not float or threshold.__class__ is not float:
+        beta = python_number(beta, "softplus(): argument 'beta'")
+        threshold = python_number(threshold, "softplus(): argument 'threshold'")
     result = softplus_op.call(input, beta, threshold)
     return result if out is None else write_same(out, result, FOUND)
 
@@ -193,6 +197,8 @@ def elu(input, alpha=1.0, inplace=False):
         >>> F.elu(gradlib.tensor([-1.0, 1.0]))
         tensor([-0.6321,  1.0000])
     """
+    if alpha.__class__ is not float:
+        alpha = python_number(alpha, "elu(): argument 'alpha'")
     return run(elu_op, input, inplace, alpha, 1, 1)
 
 
@@ -213,6 +219,7 @@ def elu_(input, alpha=1.0):
         >>> F.elu_(gradlib.tensor([-1.0, 1.0]))
         tensor([-0.6321,  1.0000])
     """
+    alpha = python_number(alpha, "elu_(): argument 'alpha'")
     return inplace(elu_op, input, (), (alpha, 1, 1))
 
 
@@ -263,6 +270,8 @@ def celu(input, alpha=1.0, inplace=False):
         >>> gradlib.celu(gradlib.tensor([-1.0, 1.0]), 2.0)
         tensor([-0.7869,  1.0000])
     """
+    if alpha.__class__ is not float:
+        alpha = python_number(alpha, "celu(): argument 'alpha'")
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     return run(celu_op, input, inplace, alpha)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...op.declare import declare
 from ...op.interpret import common_dtype
-from ...op.plain_numbers import SMALL, plain_number
+from ...op.plain_numbers import SMALL, plain_number, python_number
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 
@@ -52,7 +54,7 @@ def factor(name: str, alpha: Any) -> Any:
         TypeError: any other tensor.
     """
     if not isinstance(alpha, Tensor):
-        return alpha
+        return int(alpha) if isinstance(alpha, np.bool_) else python_number(alpha)
     if alpha.ndim or alpha._rg:
         raise TypeError(f"{name}(): argument 'alpha' must be Number, not Tensor")
     return alpha.item()

@@ -256,6 +256,8 @@ def to(self, *args, **kwargs):
         tensor([1])
     """
     dtype, target = kwargs.get("dtype"), kwargs.get("device")
+    if dtype is not None:
+        dtype = dtypes.of(dtype)
     flags = []
     for a in args:
         if isinstance(a, dtypes.dtype):
@@ -270,6 +272,8 @@ def to(self, *args, **kwargs):
             dtype = dtypes.of(type(a))
         elif isinstance(a, (str, device, int)):
             target = a
+        elif isinstance(a, type):
+            dtype = dtypes.of(a)
         elif a is not None:
             raise TypeError(
                 f"to() received an invalid combination of arguments - got ({type(a).__name__})"

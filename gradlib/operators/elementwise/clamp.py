@@ -11,7 +11,7 @@ from ...op.expose import apart, function, method, write_out
 from ...op.formulas import formula_function
 from ...op.inplace import inplace
 from ...op.interpret import common_dtype
-from ...op.plain_numbers import is_number, plain_number
+from ...op.plain_numbers import is_number, plain_number, python_number
 from ...op.pointwise import pointwise
 from ...tape import dtypes
 from ...tape.layout import in_order
@@ -180,10 +180,24 @@ def clamp(input, min=None, max=None, *, out=None):
         raise _invalid("clamp", input, min, max)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if min.__class__ not in _REAL or max.__class__ not in _REAL:
+        min, max = _bounds(min, max)
     _check_bounds("clamp", input, min, max)
     return write_out(
         apart(out, input, min, max),
         (clamp_number if _plain(input, min, max) else clamp_op).call(input, min, max),
+    )
+
+
+def _bounds(min, max) -> tuple:
+    """Bounds that are numbers as those of Python; a tensor of one element beside one is a number, too."""
+    tensors = [isinstance(b, Tensor) for b in (min, max)]
+    mixed = tensors in ([True, False], [False, True]) and min is not None and max is not None
+    return tuple(
+        [
+            python_number(b) if not isinstance(b, Tensor) or (mixed and not b.ndim) else b
+            for b in (min, max)
+        ]
     )
 
 
@@ -247,7 +261,7 @@ def clamp_min(input, min, *, out=None):
         >>> gradlib.clamp_min(gradlib.tensor([-1.0, 2.0]), 0.0)
         tensor([0., 2.])
     """
-    if not isinstance(input, Tensor) or not isinstance(min, (Tensor, int, float, complex)):
+    if not isinstance(input, Tensor) or not (isinstance(min, Tensor) or is_number(min)):
         raise _invalid("clamp_min", input, min)
     return clamp(input, min=min, out=out)
 
@@ -271,7 +285,7 @@ def clamp_max(input, max, *, out=None):
         >>> gradlib.clamp_max(gradlib.tensor([-1.0, 2.0]), 0.0)
         tensor([-1.,  0.])
     """
-    if not isinstance(input, Tensor) or not isinstance(max, (Tensor, int, float, complex)):
+    if not isinstance(input, Tensor) or not (isinstance(max, Tensor) or is_number(max)):
         raise _invalid("clamp_max", input, max)
     return clamp(input, max=max, out=out)
 
@@ -281,6 +295,8 @@ def clamp_(self, min=None, max=None):
     """In-place version of ``clamp``."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if min.__class__ not in _REAL or max.__class__ not in _REAL:
+        min, max = _bounds(min, max)
     _check_bounds("clamp_", self, min, max)
     return (
         inplace(clamp_number, self, (), (min, max))

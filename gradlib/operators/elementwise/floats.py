@@ -9,6 +9,7 @@ from ... import return_types
 from ...op.declare import declare
 from ...op.expose import function, method, write_same
 from ...op.inplace import inplace
+from ...op.plain_numbers import python_number
 from ...op.pointwise import pointwise
 from ...tape import dtypes
 from ...tape.tensor import Tensor
@@ -116,6 +117,17 @@ nan_to_num_op = declare(
 )  # fmt: skip
 
 
+_PLAIN = frozenset((float, int, type(None)))
+
+
+def _numbers(*given: Any) -> tuple:
+    """What takes the places of nan and the infinities, as numbers of Python."""
+    if all([n.__class__ in _PLAIN for n in given]):
+        return given
+    where = "nan_to_num(): argument 'nan', 'posinf' or 'neginf'"
+    return tuple([n if n is None else python_number(n, where) for n in given])
+
+
 @function("nan_to_num", method=True)
 def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     """`input` with nan replaced by `nan` (0) and infinities by `posinf`, `neginf` (the limits of the dtype).
@@ -128,7 +140,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     """
     return write_same(
         out,
-        nan_to_num_op.call(input, nan, posinf, neginf),
+        nan_to_num_op.call(input, *_numbers(nan, posinf, neginf)),
         "nan_to_num: dtype of out: {Got} should be same as input: {Want}",
     )
 
@@ -136,7 +148,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
 @method("nan_to_num_")
 def nan_to_num_(self, nan=None, posinf=None, neginf=None):
     """In-place version of ``nan_to_num``."""
-    return inplace(nan_to_num_op, self, (), (nan, posinf, neginf))
+    return inplace(nan_to_num_op, self, (), _numbers(nan, posinf, neginf))
 
 
 # -- hash --------------------------------------------------------------------------------------------------------

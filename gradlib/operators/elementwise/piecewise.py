@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...op.declare import declare
 from ...op.expose import FOUND, PUBLIC, function, write_same
 from ...op.inplace import inplace
-from ...op.plain_numbers import SMALL, plain_number
+from ...op.plain_numbers import SMALL, plain_number, python_number
 from ...op.pointwise import unary
 from ...op.vmap import draws
 from ...tape import dtypes
@@ -115,6 +115,8 @@ threshold_op = declare(
 
 def _limits(input, threshold, value) -> tuple:
     """Both numbers in the dtype of `input`, in which PyTorch compares and stores them."""
+    threshold = python_number(threshold, "threshold(): argument 'threshold'")
+    value = python_number(value, "threshold(): argument 'value'")
     if input.dtype.category in (dtypes.BOOL, dtypes.COMPLEX):
         return threshold, value
     return plain_number(threshold, input.dtype), plain_number(value, input.dtype)
@@ -183,6 +185,8 @@ def leaky_relu(input, negative_slope=0.01, inplace=False):
         >>> F.leaky_relu(gradlib.tensor([-1.0, 2.0]))
         tensor([-0.0100,  2.0000])
     """
+    if negative_slope.__class__ is not float:
+        negative_slope = python_number(negative_slope, "leaky_relu(): argument 'negative_slope'")
     return run(leaky_relu_op, input, inplace, negative_slope)
 
 
@@ -203,7 +207,8 @@ def leaky_relu_(input, negative_slope=0.01):
         >>> F.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
         tensor([-0.0100,  2.0000])
     """
-    return inplace(leaky_relu_op, input, (), (negative_slope,))
+    slope = python_number(negative_slope, "leaky_relu_(): argument 'negative_slope'")
+    return inplace(leaky_relu_op, input, (), (slope,))
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
@@ -233,6 +238,9 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
             bound = plain_number(bound, dtypes.int64)
         if category < dtypes.COMPLEX:
             plain_number(bound, dtype)
+    if min_val.__class__ is not float or max_val.__class__ is not float:
+        min_val = python_number(min_val, "hardtanh(): argument 'min_val'")
+        max_val = python_number(max_val, "hardtanh(): argument 'max_val'")
     return run(hardtanh_op, input, inplace, min_val, max_val)
 
 
@@ -333,6 +341,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
         tensor([-1.,  0.,  2.])
     """
     plain_number(lambd, input.dtype)
+    lambd = python_number(lambd, "hardshrink(): argument 'lambd'")
     result = hardshrink_op.call(input, lambd)
     return result if out is None else write_same(out, result, FOUND)
 
@@ -362,6 +371,7 @@ def softshrink(input, lambd=0.5, *, out=None):
             raise RuntimeError(
                 f"lambda must be in range [0, {high:g}] for input dtype {input.dtype.scalar_type}, but found {lambd:g}"
             )
+    lambd = python_number(lambd, "softshrink(): argument 'lambd'")
     result = softshrink_op.call(input, lambd)
     return result if out is None else write_same(out, result, FOUND)
 
@@ -458,7 +468,8 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if not inplace:
         input = input.contiguous()  # the result is row-major whatever the input
     if not training:
-        return run(leaky_relu_op, input, inplace, (lower + upper) / 2)
+        slope = python_number((lower + upper) / 2, "rrelu(): argument 'lower'")
+        return run(leaky_relu_op, input, inplace, slope)
     check_kind(input._array, "rrelu_with_noise_out_cpu")
     # a product, so that the factors are saved as all tensors are: hooks see them, and backward frees them
     factor = _slope(input.detach(), lower, upper).where(input.detach() <= 0, 1)

@@ -18,7 +18,7 @@ from ...op.expose import (
 )
 from ...op.inplace import inplace
 from ...op.interpret import common_dtype
-from ...op.plain_numbers import check_factor
+from ...op.plain_numbers import check_factor, python_number
 from ...op.updates import combined
 from ...tape import dtypes
 from ...tape.tensor import Tensor
@@ -72,6 +72,7 @@ addcdiv_op = declare(
 def _factor(value: Any, *tensors) -> Any:
     """`value` in the kind of number of the result; RuntimeError for one that does not fit."""
     common = common_dtype(tensors)
+    value = python_number(value, "addcmul(), addcdiv(): argument 'value'")
     fitting = check_factor(value, common)
     return fitting if common.category < dtypes.FLOATING else value
 
@@ -250,6 +251,8 @@ lerp_tensor = declare(
 
 def _check_lerp(input, end, weight):
     """The arguments of `lerp` in one dtype; TypeError or RuntimeError for what cannot be interpolated."""
+    if not isinstance(weight, Tensor):
+        weight = python_number(weight)
     numbers = isinstance(weight, (int, float, complex))
     if (
         not isinstance(input, Tensor)

@@ -93,13 +93,13 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
 
 
 @function("take_along_dim", method=True)
-def take_along_dim(input, indices, dim=None, *, out=None):
+def take_along_dim(input, indices, dim=None, *, axis=None, out=None):
     """``gather`` with `input` and `indices` broadcast against each other in all dimensions but `dim`.
 
     Args:
         input: a tensor of any dtype.
         indices: int64, as what ``argsort`` and ``argmax`` with keepdim return; they count modulo the length.
-        dim: the dimension; without it both are taken as flat.
+        dim: the dimension, also under the name `axis`; without it both are taken as flat.
         out: written to instead of a new tensor.
 
     Returns:
@@ -117,6 +117,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_type}"
         )
+    dim = dim if axis is None else axis
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
     n = input._array.ndim

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...op.declare import declare
 from ...op.expose import function, method, refuse_overlap, write_same
-from ...op.plain_numbers import check_fits, plain_number
+from ...op.plain_numbers import check_fits, plain_number, python_number
 from ...op.writing import InPlace, on_copy
 from ...tape import dtypes, errors
 from ...tape.lazy import raw_values
@@ -220,6 +220,7 @@ def _add_plan(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha) -> tupl
                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
                 f"{errors.size(x.shape)} source.shape = {errors.size(source.shape)}"
             )
+    alpha = python_number(alpha, "index_add(): argument 'alpha'")
     return (index, source), (dim, alpha if alpha == 1 else plain_number(alpha, x.dtype))
 
 

@@ -34,6 +34,10 @@ def _search(xp, rows, values, side: str):
 
 def _places(rows, values, side: str, dtype):
     xp = backend_of(rows)
+    return xp.call(_found, xp, rows, values, side, dtype)
+
+
+def _found(xp, rows, values, side: str, dtype):
     return xp.asarray(_search(xp, xp.wide(rows), xp.wide(values), side)).astype(dtype)
 
 
@@ -194,12 +198,16 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None
             raise RuntimeError(f"Unsupported input type encountered for isin(): {kind}")
     like = elements if isinstance(elements, Tensor) else test_elements
     xp = backend_of(like._array)
+    found = xp.call(_isin, xp, elements, test_elements, common.np, bool(invert))
+    return write_same(out, Tensor._make(found))
+
+
+def _isin(xp, elements, test_elements, common, invert: bool):
     a, b = (
-        xp.wide(x._array.astype(common.np)) if isinstance(x, Tensor) else xp.asarray(x)
+        xp.wide(x._array.astype(common)) if isinstance(x, Tensor) else xp.asarray(x)
         for x in (elements, test_elements)
     )
-    found = xp.asarray(xp.isin(a, b.reshape(-1), invert=bool(invert)))
-    return write_same(out, Tensor._make(found))
+    return xp.asarray(xp.isin(a, b.reshape(-1), invert=invert))
 
 
 # -- non-zero elements -------------------------------------------------------------------------------------------

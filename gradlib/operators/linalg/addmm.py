@@ -9,7 +9,7 @@ from ...op.declare import Op, declare
 from ...op.expose import c_type, function, legacy, method, write_out, write_same
 from ...op.formulas import formula_function
 from ...op.inplace import inplace
-from ...op.plain_numbers import SMALL, check_factor, plain_number
+from ...op.plain_numbers import SMALL, check_factor, plain_number, python_number
 from ...tape import dtypes
 from ...tape.errors import size
 from ...tape.modes import is_grad_enabled
@@ -121,6 +121,9 @@ def _factors(op: Op, input: Tensor, beta, alpha):
     plain = beta.__class__ in _PLAIN and alpha.__class__ in _PLAIN
     if plain and kind.category == dtypes.FLOATING and abs(beta) <= SMALL and abs(alpha) <= SMALL:
         return beta, alpha
+    if not plain:
+        beta = python_number(beta, f"{op.name}(): argument 'beta'")
+        alpha = python_number(alpha, f"{op.name}(): argument 'alpha'")
     check = plain_number if op is addmv_op or op is addr_op else check_factor
     fitting = check(beta, kind), check(alpha, kind)
     if kind.category >= dtypes.FLOATING:

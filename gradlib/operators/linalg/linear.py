@@ -8,7 +8,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.formulas import formula_function
 from ...tape import dtypes
-from ..kinds import narrow, unsupported
+from ..kinds import is_half, narrow, unsupported
 from .matmul import F4, F8, rows_of
 
 
@@ -20,7 +20,7 @@ def _linear(xp, input, weight, bias=None):
     if d is not F4 and d is not F8:
         if d.kind == "b":
             raise unsupported("addmm_impl_cpu_", dtypes.bool_)
-        if d.itemsize == 2:
+        if is_half(input):
             wide = None if bias is None else xp.wide(bias)
             return narrow(_linear(xp, xp.wide(input), xp.wide(weight), wide), d)
     if input.ndim == 2:

@@ -7,6 +7,7 @@ import math
 from ...op import captures
 from ...op.declare import declare
 from ...op.expose import PUBLIC, need_tensor, write_same
+from ...op.plain_numbers import python_number
 from ...tape import dtypes
 from ...tape.tensor import Tensor
 from .base import check_dims, check_lengths, check_square, eye_like, full_precision, linalg
@@ -36,6 +37,7 @@ def matrix_power(A, n, *, out=None):
     """
     check_dims("linalg.matrix_power", A)
     check_lengths("linalg.matrix_power", A)
+    n = python_number(n)
     if not isinstance(n, int):
         raise TypeError(
             f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"

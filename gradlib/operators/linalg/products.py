@@ -417,7 +417,7 @@ def linalg_cross(input, other, *, dim=-1, out=None):
 
 
 @function("cross", method=True)
-def cross(input, other, dim=None, *, out=None):
+def cross(input, other, dim=None, *, axis=None, out=None):
     """``linalg.cross``; without `dim`, along the first dimension of length 3.
 
     Raises RuntimeError: the length is not 3, or the shapes do not broadcast.
@@ -426,6 +426,7 @@ def cross(input, other, dim=None, *, out=None):
         >>> gradlib.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
     """
+    dim = dim if axis is None else axis
     if dim is None:
         warnings.warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "

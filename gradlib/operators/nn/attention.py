@@ -14,6 +14,7 @@ from ...op import costs
 from ...op.declare import declare
 from ...op.expose import function
 from ...op.formulas import formula_function, traced_ops
+from ...op.plain_numbers import python_number
 from ...tape import dtypes, errors
 from ...tape.modes import made_of_numbers
 from ...tape.tensor import Tensor
@@ -225,6 +226,8 @@ def scaled_dot_product_attention(
             value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
     if scale is None:
         scale = 1.0 / math.sqrt(query._array.shape[-1]) if query._array.shape[-1] else 1.0
+    elif scale.__class__ is not float:
+        scale = python_number(scale, "scaled_dot_product_attention(): argument 'scale'")
     if (
         query._array.shape[:-2] != key._array.shape[:-2]
         or query._array.shape[:-2] != value._array.shape[:-2]

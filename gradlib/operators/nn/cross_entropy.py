@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...op.declare import declare
+from ...op.plain_numbers import python_number
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.tensor import Tensor
@@ -335,6 +336,8 @@ def cross_entropy(
         >>> F.cross_entropy(gradlib.zeros(1, 2), gradlib.tensor([0]))
         tensor(0.6931)
     """
+    if label_smoothing.__class__ is not float:
+        label_smoothing = python_number(label_smoothing)
     number = reduction_number(reduction, size_average, reduce)
     if target._array.shape == input._array.shape and target._array.dtype.kind in "fV":
         if ignore_index >= 0:

@@ -9,6 +9,7 @@ import math
 
 from ...op.declare import declare
 from ...op.expose import function
+from ...op.plain_numbers import python_number
 from ...tape import dtypes, modes
 from ..kinds import F4, F8, check_kind, check_parameters, is_half, narrow, unsupported, wide_or_none
 
@@ -272,6 +273,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
         raise unsupported("rms_norm", input)
     if eps is None:
         eps = dtypes.finfo(dtypes.float32 if is_half(input._array) else input.dtype).eps
+    elif eps.__class__ is not float:
+        eps = python_number(eps, "rms_norm(): argument 'eps'")
     if input.is_complex():  # squares, not absolute values
         inner = _inner(input, shape)
         out = input * (input.square().mean(inner, keepdim=True) + eps).rsqrt()

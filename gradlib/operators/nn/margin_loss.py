@@ -12,7 +12,7 @@ from ...tape.arrays import backend_of
 from ...tape.interop import values_of
 from ...tape.lazy import raw_values
 from ...tape.modes import AUTOCAST, made_of_numbers, state
-from ...tape.tensor import Tensor
+from ...tape.tensor import Tensor, to_host
 from ..elementwise.activation import logsigmoid_op
 from ..elementwise.where import where
 from ..kinds import named, same_dtype, unsupported
@@ -404,12 +404,12 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     alone = input.dim() <= 1
     x, y = (input.reshape(1, -1), target.reshape(1, -1)) if alone else (input, target)
     _check_class_loss("multilabel_margin_loss_forward_out_frame", x, y)
-    labels = raw_values(y)
+    labels = to_host(raw_values(y))
     classes = labels.shape[1]
     if labels.size and not -1 <= labels.min() <= labels.max() < classes:
         raise RuntimeError("argument #2 'target' is out of range")
-    live = np.cumprod(np.asarray(labels.tolist()).reshape(labels.shape) >= 0, axis=1).astype(bool)
-    safe = np.where(live, np.asarray(labels.tolist()).reshape(labels.shape), 0)
+    live = np.cumprod(labels >= 0, axis=1).astype(bool)
+    safe = np.where(live, labels, 0)
     is_target = np.zeros(labels.shape, bool)
     for row in range(len(is_target)):
         is_target[row, safe[row][live[row]]] = True

@@ -241,7 +241,7 @@ def _checked(name: str, n: int, shape, kernel_size, stride, padding, dilation, c
     kernel = pool_tuple(kernel_size, n, "kernel_size", name)
     stride = (
         kernel
-        if stride is None or stride == [] or stride == ()
+        if stride is None or (isinstance(stride, (list, tuple)) and not stride)
         else pool_tuple(stride, n, "stride", name)
     )
     padding, dilation = (

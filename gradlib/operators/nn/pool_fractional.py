@@ -28,6 +28,10 @@ def _fractional_starts(sample, old: int, new: int, k: int) -> list:
     return [int((kind(i) + sample) * alpha) - first for i in range(new - 1)] + [old - k]
 
 
+def _places(array, plane: tuple, bounds: list):
+    return argmax_windows(array[plane], bounds)
+
+
 def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices, random_samples):
     if random_samples is None and shared.batches:
         lead = input.shape[:-n] if input.dim() > n + 1 else (1, *input.shape[:-n])
@@ -75,7 +79,7 @@ def _fractional_of(
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
     check_kind(x._array, f"fractional_max_pool{n}d_out_frame")
     host_reads(name, x)
-    samples = to_host(random_samples._array)
+    samples, xp = to_host(random_samples._array), backend_of(x._array)
     where = np.empty((*x.shape[:2], *news), np.int64)
     for b, c in np.ndindex(*x.shape[:2]):
         # as in PyTorch: of two samples the last one belongs to the first dimension, of three the first one
@@ -84,8 +88,8 @@ def _fractional_of(
             for d in range(n)
         ]
         bounds = [[(s, s + k) for s in line] for line, k in zip(starts, kernel, strict=True)]
-        where[b, c] = to_host(argmax_windows(x._array[b, c], bounds))
-    index = Tensor._make(backend_of(x._array).asarray(where))
+        where[b, c] = to_host(xp.call(_places, x._array, (b, c), bounds))
+    index = Tensor._make(xp.asarray(where))
     out = gather_plane_op.call(x, index, n)
     if alone:
         out, index = out.squeeze(0), index.squeeze(0)

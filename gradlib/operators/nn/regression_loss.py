@@ -7,6 +7,7 @@ import warnings
 from ...op.declare import declare
 from ...op.expose import PUBLIC
 from ...op.inplace import check_cast
+from ...op.plain_numbers import python_number
 from ...tape.tensor import Tensor
 from ..kinds import floating
 from .loss_base import (
@@ -184,6 +185,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         tensor([0.1250, 2.5000])
     """
     number = reduction_number(reduction, size_average, reduce)
+    beta = python_number(beta, "smooth_l1_loss(): argument 'beta'")
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     input, target = _pair(input, target, "smooth_l1_loss")
@@ -212,6 +214,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
         tensor([0.1250, 2.5000])
     """
     number = reduction_number(reduction)
+    delta = python_number(delta, "huber_loss(): argument 'delta'")
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _pair(input, target, "huber_loss")

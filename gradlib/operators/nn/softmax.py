@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from typing import Any
 
 from ...op.declare import declare
 from ...op.expose import function, write_same
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import floating, unsupported
+from ..shape.dims import dimension
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
@@ -119,7 +121,7 @@ def _public(op, input: Tensor, dim: int, dtype, out=None):
 
 
 @function("softmax", method=True)
-def softmax(input, dim, dtype=None, *, out=None):
+def softmax(input, dim: Any = None, dtype=None, *, axis: Any = None, out=None):
     """``exp(input) / sum(exp(input))`` along `dim`, safe from overflow. dtype: the input is converted to it first.
 
     Raises IndexError: no such dimension. NotImplementedError: integers without `dtype`.
@@ -128,11 +130,13 @@ def softmax(input, dim, dtype=None, *, out=None):
         >>> gradlib.softmax(gradlib.zeros(4), 0)
         tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
+    if dim is None:
+        dim = dimension("softmax", axis)
     return _public(softmax_op, input, dim, dtype, out)
 
 
 @function("log_softmax", method=True)
-def log_softmax(input, dim, dtype=None, *, out=None):
+def log_softmax(input, dim: Any = None, dtype=None, *, axis: Any = None, out=None):
     """The logarithm of ``softmax(input, dim)``, computed without loss of precision.
 
     Raises IndexError: no such dimension. NotImplementedError: integers without `dtype`.
@@ -141,6 +145,8 @@ def log_softmax(input, dim, dtype=None, *, out=None):
         >>> gradlib.log_softmax(gradlib.zeros(4), 0)
         tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
+    if dim is None:
+        dim = dimension("log_softmax", axis)
     return _public(log_softmax_op, input, dim, dtype, out)
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ...op.expose import function
-from ...op.plain_numbers import plain_number
+from ...op.plain_numbers import plain_number, python_number
 from ...op.vmap import draws
 from ...tape import dtypes, errors
 from ...tape.device import beside
@@ -181,6 +181,7 @@ def randperm(
     """
     if layout is not None:
         check_layout(layout)
+    n = python_number(n, "randperm(): argument 'n'")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     _, d, target = place(dtype or (dtypes.int64 if out is None else None), device, out=out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...op.expose import PUBLIC, function, write_out, write_same
+from ...op.plain_numbers import python_number
 from ...tape import dtypes
 from ...tape.tensor import Tensor, wrap_dim
 from .scan import SCALAR
@@ -21,7 +22,7 @@ def _check_end(input: Tensor, part: Tensor, d: int) -> None:
 
 
 @function("diff", method=True)
-def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
+def diff(input, n=1, dim=-1, prepend=None, append=None, *, axis=None, out=None):
     """The n-th differences of neighbours along `dim`, after `prepend` and `append` are put at the ends.
 
     Raises RuntimeError: a tensor without dimensions, a negative n.
@@ -34,7 +35,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    d = wrap_dim(dim, input.ndim)
+    d = wrap_dim(dim if axis is None else axis, input.ndim)
     for part in (prepend, append):
         if part is not None:
             _check_end(input, part, d)
@@ -58,6 +59,7 @@ def _widths(y: Tensor, x, dx, dim: int):
 
 
 def _areas(name: str, y: Tensor, x, dx, dim: int):
+    dx = python_number(dx)
     if (x is None and not isinstance(dx, (int, float))) or isinstance(dx, bool):
         raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
     if y.dtype is dtypes.bool_ or (x is not None and x.dtype is dtypes.bool_):

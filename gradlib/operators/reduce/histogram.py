@@ -95,6 +95,12 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     array = input._array
     refuse("histogram_cpu", input, "iucb")
     _check_bins(bins)
+    xp = backend_of(array)
+    counts = xp.call(_histc, xp, array, bins, min, max)
+    return write_same(out, Tensor._make(counts), _OTHER_HIST)
+
+
+def _histc(xp, array, bins: int, min, max):
     low, high = float(min), float(max)
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
@@ -104,14 +110,12 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
         raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
-    xp = backend_of(array)
     kind = array.dtype.type  # places are computed in the dtype of the data
     first, last, values = kind(low), kind(high), array.reshape(-1)
     values = values[(values >= first) & (values <= last)]
     spots = (values - first) * kind(bins) / (last - first)
     spots = xp.minimum(spots.astype(I8), bins - 1)
-    counts = xp.bincount(spots, minlength=bins).astype(array.dtype)
-    return write_same(out, Tensor._make(counts), _OTHER_HIST)
+    return xp.bincount(spots, minlength=bins).astype(array.dtype)
 
 
 # -- histograms of several variables -----------------------------------------------------------------------------
@@ -191,8 +195,12 @@ def _check(input: Tensor, bins, spans, weight) -> None:
 def _count(input: Tensor, bins, spans, weight, density: bool) -> tuple[Tensor, tuple]:
     """(hist, edges) of points, which are the last dimension of `input`."""
     _check(input, bins, spans, weight)
+    xp = backend_of(input._array)
+    return xp.call(_count_in, xp, input, bins, spans, weight, density)
+
+
+def _count_in(xp, input: Tensor, bins, spans, weight, density: bool) -> tuple[Tensor, tuple]:
     array = input._array
-    xp = backend_of(array)
     rows = array.reshape(-1, array.shape[-1])
     wide = np.promote_types(array.dtype, np.float32)  # NumPy does not search bfloat16
     edges = tuple([_edges(input, rows, b, spans, d) for d, b in enumerate(bins)])

@@ -8,6 +8,7 @@ import warnings
 
 from ...op.declare import declare
 from ...op.expose import function, write_out
+from ...op.plain_numbers import python_number
 from ...tape import dtypes
 from ..kinds import narrow
 from .sums import count, dims_of, over
@@ -73,7 +74,7 @@ def _var_self(F, g, self, dim, correction, keepdim):
         g, wide = F.backend.wide(g), F.backend.wide(self)
         return narrow(_var_self(F, g, wide, dim, correction, keepdim), self.dtype)
     scaled = F.keep_dims(g, self.shape, dim, keepdim) * 2
-    scaled = scaled / free if free else scaled * math.inf
+    scaled = scaled / free if free > 0 else scaled * math.inf
     return scaled * (self - F.mean(self, dim, True))
 
 
@@ -133,6 +134,8 @@ def _moment(op, input, dim, unbiased, keepdim, correction, out, axis=None):
         correction = 1 if unbiased else 0
     elif correction is None:
         correction = 1
+    else:
+        correction = python_number(correction, f"{op.name}(): argument 'correction'")
     dims = dims_of(axis if dim is None else dim, input.ndim)
     n = count(input.shape, dims) if dims else input.numel()
     if n <= correction:

@@ -7,6 +7,7 @@ import math
 from ...op.declare import declare
 from ...op.expose import PUBLIC, function, method, need_tensor, write_out, write_same
 from ...op.formulas import formula_function
+from ...op.plain_numbers import python_number
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.errors import check_broadcast
@@ -74,7 +75,7 @@ def norm_gradient(F, g, self, result, ord, dim, keepdim):
         return self * F.where(zero, 0, g / safe)
     size = F.abs(self)
     if ord in (math.inf, -math.inf):
-        return F.sgn(self) * (g * F.even_share((size == norm) | F.isnan(norm), g, dim))
+        return F.sgn(self) * (g * F.even_share((size == norm) | F.isnan(size), g, dim))
     none = (size == 0) | (norm == 0)
     ratio = F.where(none, 1, size) / F.where(norm == 0, 1, norm)
     return F.sgn(self) * F.where(none, 0, F.pow_number(ratio, ord - 1) * g)
@@ -127,6 +128,8 @@ def vector_norm(input, ord: float = 2, dim=None, keepdim=False, *, dtype=None, o
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             f"{input.dtype.scalar_type}"
         )
+    if ord.__class__ is not int and ord.__class__ is not float:
+        ord = python_number(ord, "linalg_vector_norm(): argument 'ord'")
     dims = dims_of(dim, x.ndim)
     if not x._array.size and (ord < 0 or ord == math.inf) and not count(x._array.shape, dims):
         if not dims:
@@ -220,6 +223,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
+    p = python_number(p, "cdist(): argument 'p'")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     _check_cdist(x1, x2, compute_mode)
@@ -413,9 +417,13 @@ def renorm(input, p, dim, maxnorm, *, out=None):
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     d = wrap_dim(dim, input.ndim)
-    norms = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
-    scale = (maxnorm / (norms + 1e-7)).where(norms > maxnorm, 1.0)
-    return write_same(out, input * scale)
+    rest = tuple(i for i in range(input.ndim) if i != d)
+    wide = input.float() if input.dtype.itemsize == 2 else input  # a norm may leave their range
+    long = vector_norm(wide.detach(), p, rest, True) > maxnorm
+    # slices that stay as they are have no part in it: the gradient of their norms may be nan
+    norms = vector_norm(wide.where(long, 1.0), p, rest, True)
+    scale = (maxnorm / (norms + 1e-7)).where(long, 1.0)
+    return write_same(out, (wide * scale).to(input.dtype))
 
 
 @method("renorm_")

@@ -117,12 +117,12 @@ def _refuse_complex(input: Tensor) -> None:
 
 
 @function("sort", method=True)
-def sort(input, dim=-1, descending=False, stable=False, *, out=None):
+def sort(input, dim=-1, descending=False, stable=False, *, axis=None, out=None):
     """The elements in order along a dimension, and where they were; equal ones keep their order.
 
     Args:
         input: a tensor of a real dtype; nan counts as the greatest value.
-        dim: the dimension.
+        dim: the dimension, also under the name `axis`.
         descending: whether the greatest comes first.
         stable: without effect: the order is always stable.
         out: a tuple of tensors, written to instead of new ones.
@@ -140,7 +140,7 @@ def sort(input, dim=-1, descending=False, stable=False, *, out=None):
         indices=tensor([1, 2, 0]))
     """
     _refuse_complex(input)
-    dim = _dim("sort", dim, input)
+    dim = _dim("sort", dim if axis is None else axis, input)
     index = argsort_op.call(input, dim, bool(descending))
     return write_same(out, return_types.sort(sort_op.call(input, index, dim), index))
 
@@ -156,7 +156,7 @@ def _dim(name: str, dim, input: Tensor) -> int:
 
 
 @function("argsort", method=True)
-def argsort(input, dim=-1, descending=False, stable=False, *, out=None):
+def argsort(input, dim=-1, descending=False, stable=False, *, axis=None, out=None):
     """The indices that sort `input` along `dim`.
 
     Raises IndexError: no such dimension. The result is int64, and has no gradient.
@@ -166,7 +166,8 @@ def argsort(input, dim=-1, descending=False, stable=False, *, out=None):
         tensor([1, 2, 0])
     """
     _refuse_complex(input)
-    return write_same(out, argsort_op.call(input, _dim("argsort", dim, input), bool(descending)))
+    dim = _dim("argsort", dim if axis is None else axis, input)
+    return write_same(out, argsort_op.call(input, dim, bool(descending)))
 
 
 @function("msort", method=True)
@@ -189,7 +190,7 @@ def msort(input, *, out=None):
 
 
 @function("topk", method=True)
-def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
+def topk(input, k, dim=-1, largest=True, sorted=True, *, axis=None, out=None):
     """(values, indices) of the `k` largest (or smallest) elements along `dim`, the first being the extreme one.
 
     Raises RuntimeError: `k` is above the length of the dimension.
@@ -199,7 +200,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
         tensor([3., 2.])
     """
     shape = input._array.shape
-    dim = wrap_dim(dim, len(shape))
+    dim = wrap_dim(dim if axis is None else axis, len(shape))
     if isinstance(k, float) or not hasattr(k, "__index__"):
         raise TypeError(f"topk(): argument 'k' (position 2) must be int, not {type(k).__name__}")
     k = operator.index(k)

@@ -298,8 +298,15 @@ def _squeeze_plan(input, dim) -> tuple[Op, tuple]:
     return squeeze_dim_op, ((d,) if n and shape[d] == 1 else (),)
 
 
+def dimension(name: str, axis: Any) -> Any:
+    """The dimension of a function that it was given to as `axis`; TypeError if it is None, too."""
+    if axis is None:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "dim"')
+    return axis
+
+
 @function("squeeze", method=True)
-def squeeze(input, dim=None):
+def squeeze(input, dim=None, *, axis=None):
     """A view without dimensions of length one: all of them, or those among `dim` (an int or a tuple).
 
     Raises IndexError: no such dimension. Those that are longer stay.
@@ -309,14 +316,14 @@ def squeeze(input, dim=None):
         torch.Size([2])
     """
     try:
-        op, attrs = _squeeze_plan(input, dim)
+        op, attrs = _squeeze_plan(input, dim if axis is None else axis)
     except AttributeError:
-        return override.again(squeeze, input, dim)
+        return override.again(squeeze, input, dim if axis is None else axis)
     return op.call(input, *attrs)
 
 
 @function("unsqueeze", method=True)
-def unsqueeze(input, dim):
+def unsqueeze(input, dim: Any = None, *, axis: Any = None):
     """A view with a dimension of length one inserted at `dim`.
 
     Raises IndexError: `dim` is not in [-ndim - 1, ndim].
@@ -325,6 +332,8 @@ def unsqueeze(input, dim):
         >>> gradlib.unsqueeze(gradlib.zeros(2), 0).shape
         torch.Size([1, 2])
     """
+    if dim is None:
+        dim = dimension("unsqueeze", axis)
     try:
         return unsqueeze_op.call(input, wrap_dim(dim, input._array.ndim + 1))
     except AttributeError:

@@ -180,12 +180,13 @@ def _joined(out: Tensor, result: Tensor, row_major: bool = False) -> Tensor:
 
 
 @function("stack")
-def stack(tensors, dim=0, *, out=None):
+def stack(tensors, dim=0, *, axis=None, out=None):
     """Tensors of one shape, one after the other along a new dimension.
 
     Args:
         tensors: a sequence of tensors of the same shape.
-        dim: the place of the new dimension in the result, which has the length of the sequence.
+        dim: the place of the new dimension in the result, which has the length of the sequence; also under the
+            name `axis`.
         out: written to instead of a new tensor.
 
     Returns:
@@ -203,7 +204,7 @@ def stack(tensors, dim=0, *, out=None):
     try:
         tensors = _some(tensors, "stack")
     except TypeError:
-        return override.again(stack, tensors, dim)
+        return override.again(stack, tensors, dim if axis is None else axis)
     shapes = [x._array.shape for x in tensors]
     shape = shapes[0]
     if shapes.count(shape) != len(shapes):
@@ -212,7 +213,7 @@ def stack(tensors, dim=0, *, out=None):
             f"stack expects each tensor to be equal size, but got {errors.size(shape)} at entry 0 and "
             f"{errors.size(other)} at entry {i}"
         )
-    result = stack_op.call(tensors, wrap_dim(dim, len(shape) + 1))
+    result = stack_op.call(tensors, wrap_dim(dim if axis is None else axis, len(shape) + 1))
     return result if out is None else _joined(out, result, row_major=True)
 
 

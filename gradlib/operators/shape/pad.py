@@ -8,7 +8,7 @@ import numpy as np
 
 from ...op.declare import declare
 from ...op.expose import function
-from ...op.plain_numbers import plain_number
+from ...op.plain_numbers import plain_number, python_number
 from ...tape.layout import empty_in, suggested
 from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
@@ -261,6 +261,8 @@ def pad(input, pad, mode="constant", value=None):
                     "negative output size, which is invalid. "
                     f"Check dimension {pads.index((a, b))} of your input."
                 )
+        if value is not None:
+            value = python_number(value, "pad(): argument 'value'")
         number = 0.0 if value is None else value if isinstance(value, complex) else float(value)
         number = plain_number(number, input.dtype)
         return pad_constant_op.call(input, tuple(pads), number)

@@ -87,13 +87,13 @@ def tile(input, *dims, **kw):
 
 
 @function("repeat_interleave")
-def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+def repeat_interleave(input, repeats=None, dim=None, *, axis=None, output_size=None):
     """Each entry of a dimension repeated in place.
 
     Args:
         input: a tensor; or alone, as `repeats`: then the result holds indices, each i repeated repeats[i] times.
         repeats: an int, or an integer tensor with one number for each entry.
-        dim: the dimension; without it the tensor is taken as flat.
+        dim: the dimension, also under the name `axis`; without it the tensor is taken as flat.
         output_size: the sum of `repeats`, if it is known.
 
     Returns:
@@ -108,6 +108,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     """
     if repeats is None:
         return _repeated_indices(input)
+    dim = dim if axis is None else axis
     if dim is None:
         input, dim = reshape_to(input, (input._array.size,)), 0
     shape = input._array.shape
@@ -136,12 +137,12 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 
 
 @method("repeat_interleave")
-def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
+def _repeat_interleave(self, repeats, dim=None, *, axis=None, output_size=None):
     """Each entry of `dim` repeated: ``gradlib.repeat_interleave`` of this tensor, with its arguments and errors.
 
     Args:
         repeats: an int, or an integer tensor with one number for each entry.
-        dim: the dimension; without it the tensor is taken as flat.
+        dim: the dimension, also under the name `axis`; without it the tensor is taken as flat.
         output_size: the sum of `repeats`, if it is known.
 
     Returns:
@@ -154,7 +155,7 @@ def _repeat_interleave(self, repeats, dim=None, *, output_size=None):
         >>> gradlib.tensor([1, 2]).repeat_interleave(gradlib.tensor([2, 1]))
         tensor([1, 1, 2])
     """
-    return repeat_interleave(self, repeats, dim, output_size=output_size)
+    return repeat_interleave(self, repeats, dim, axis=axis, output_size=output_size)
 
 
 @each_entry

@@ -199,8 +199,8 @@ def view(self, *size, dtype=None, **kw):
         (tensor([[0, 1],
                 [2, 3]]), tensor([1065353216], dtype=torch.int32))
     """
-    if dtype is not None or (size and isinstance(size[0], dtypes.dtype)):
-        return _view_dtype(self, dtype or size[0])
+    if dtype is not None or (size and isinstance(size[0], (dtypes.dtype, type))):
+        return _view_dtype(self, dtypes.of(dtype or size[0]))
     if kw:
         size = given("view", "size", size, kw)
     array = self._array

@@ -106,7 +106,7 @@ split_op, split_with_sizes_op = REGISTRY["split"], REGISTRY["split_with_sizes"]
 
 
 @function("unbind", method=True)
-def unbind(input, dim=0):
+def unbind(input, dim=0, *, axis=None):
     """All entries of `dim`, as a tuple of views without that dimension.
 
     Raises IndexError: no such dimension.
@@ -118,7 +118,7 @@ def unbind(input, dim=0):
     n = input._array.ndim
     if not n:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return REGISTRY["unbind"].call(input, wrap_dim(dim, n))
+    return REGISTRY["unbind"].call(input, wrap_dim(dim if axis is None else axis, n))
 
 
 @method("__iter__")
@@ -296,7 +296,7 @@ def _chunk(x: Tensor, chunks: int, dim: int, name: str):
 
 
 @function("chunk", method=True)
-def chunk(input, chunks, dim=0):
+def chunk(input, chunks, dim=0, *, axis=None):
     """At most `chunks` pieces of equal length along `dim` (the last may be smaller).
 
     Raises RuntimeError: `chunks` is not above 0. The pieces are views.
@@ -305,7 +305,7 @@ def chunk(input, chunks, dim=0):
         >>> [len(p) for p in gradlib.chunk(gradlib.zeros(5), 2)]
         [3, 2]
     """
-    return _chunk(input, chunks, dim, "split")
+    return _chunk(input, chunks, dim if axis is None else axis, "split")
 
 
 @function("unsafe_chunk", method=True)

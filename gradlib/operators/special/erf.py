@@ -12,6 +12,7 @@ from typing import Any
 from ...op.declare import Op, declare
 from ...op.expose import apart, function, method, write_out
 from ...op.inplace import inplace
+from ...op.plain_numbers import python_number
 from ...op.pointwise import unary
 from ..kinds import F4, at_least, at_most, check_kind, floating, raw
 
@@ -373,10 +374,14 @@ def logit(input, eps=None, *, out=None):
         >>> gradlib.logit(gradlib.tensor([0.5, 0.75]))
         tensor([0.0000, 1.0986])
     """
+    if eps is not None:
+        eps = python_number(eps, "logit(): argument 'eps'")
     return write_out(apart(out, input), logit_op.call(input, eps))
 
 
 @method("logit_")
 def logit_(self, eps=None):
     """In-place version of ``logit``."""
+    if eps is not None:
+        eps = python_number(eps, "logit_(): argument 'eps'")
     return inplace(logit_op, self, (), (eps,))
