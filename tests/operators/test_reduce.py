@@ -180,6 +180,19 @@ def test_nan_comes_last_in_every_dtype(dtype):
     assert torch.searchsorted(edges, x).tolist() == [3, 1, 3, 2, 3, 0]
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (4, 100), (300, 9)])
+def test_ranks_of_half_types_are_those_of_their_numbers(shape):
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(shape, generator=g, dtype=torch.float64).bfloat16()
+    x = x.where(torch.rand(shape, generator=g) > 0.4, nan)
+    for f in (
+        lambda x: x.median(), lambda x: x.nanmedian(), lambda x: x.sort(descending=True).values,
+        *[lambda x, d=d: x.median(d).values for d in (0, -1)], lambda x: x.kthvalue(2).values,
+        *[lambda x, d=d: x.nanmedian(d).values for d in (0, -1)], lambda x: x.topk(3).values,
+    ):  # fmt: skip
+        assert torch.equal(f(x).double().nan_to_num(99), f(x.double()).nan_to_num(99))
+
+
 @pytest.mark.parametrize("correction", [2, 3, 2.5])
 def test_the_gradient_of_a_variance_without_degrees_of_freedom(correction):
     """It is infinite, as the variance is: on the side of the mean that an element lies on."""

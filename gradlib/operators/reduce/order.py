@@ -35,7 +35,7 @@ def ranked_by(name: str, order):
         if not self.ndim:
             return xp.zeros((), "i8")
         n = self.shape[dim]
-        found = order(xp, self, dim, False)  # nan comes last
+        found = order(xp, xp.wide(self), dim, False)  # nan comes last
         shape = (*self.shape[:dim], 1, *self.shape[dim + 1 :])
         rank = xp.full(shape, (n - 1) // 2)
         if self.dtype.kind in "fV":
