@@ -19,7 +19,8 @@ from ..tape import errors, modes
 from ..tape.memory import key
 from ..tape.modes import INFERENCE, NO_GRAD, state
 from ..tape.pytree import flatten, tree_map, unflatten
-from ..tape.tensor import Tensor, bump_version
+from ..tape.storage import bump
+from ..tape.tensor import Tensor
 from ._recording import UNRECORDED, Constants, Recording, barring
 
 JVP = "jvp(f, primals, tangents)"
@@ -428,7 +429,7 @@ def _written_back(values: list, given: list, recording: Recording) -> None:
             times = vmap.all_entries(copy)._version
             if times and copy.shape == value.shape:
                 for _ in range(times - 1):  # each write counts, as it would without the copy
-                    bump_version(vmap.all_entries(value))
+                    bump(vmap.all_entries(value))
                 copy = recording.release(copy)
                 if vmap.is_logical(value) or not vmap.is_logical(copy):
                     value.copy_(copy)

@@ -9,8 +9,8 @@ import numpy as np
 from ..devices.cuda.fused.optim import step
 from ..tape.arrays import backend_of
 from ..tape.modes import shared
-from ..tape.storage import before_write
-from ..tape.tensor import Tensor, bump_version
+from ..tape.storage import before_write, bump
+from ..tape.tensor import Tensor
 
 if TYPE_CHECKING:
     from ._elementwise import ElementwiseOptimizer
@@ -69,7 +69,7 @@ def _run(
         for count in steps:
             count += 1
     for p in params:
-        bump_version(p)
+        bump(p)
     return True
 
 

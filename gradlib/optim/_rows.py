@@ -6,8 +6,8 @@ from typing import Any
 
 from ..tape import sparse
 from ..tape.arrays import kernels_of
-from ..tape.storage import before_write
-from ..tape.tensor import Tensor, bump_version
+from ..tape.storage import before_write, bump
+from ..tape.tensor import Tensor
 
 
 class Rows:
@@ -34,7 +34,7 @@ class Rows:
         """Write to these rows of a tensor."""
         before_write(tensor)
         tensor._array[self.key] = values
-        bump_version(tensor)
+        bump(tensor)
 
     def step(self, change: Any) -> None:
         """Subtract from these rows of the parameter."""

@@ -29,7 +29,7 @@ from .node import Node, edge, leaf_edge
 from .printing import tensor_repr
 from .sizes import Size, wrap_dim
 from .source import user_frame, user_level
-from .storage import INFERENCE, bump, share, version_of
+from .storage import INFERENCE, share, version_of
 from .tensor_hooks import Hooks
 from .views import View
 
@@ -562,11 +562,6 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
 
     def _has_symbolic_sizes_strides(self) -> bool:
         return False
-
-
-def bump_version(tensor: Tensor) -> None:
-    """Raise the version counter after a raw write to ``tensor._array``."""
-    bump(tensor)
 
 
 def _detached(tensor: Tensor, physical: Tensor) -> Tensor:

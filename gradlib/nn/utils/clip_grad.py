@@ -18,8 +18,8 @@ from ...tape.dtypes import DIFFERENTIABLE
 from ...tape.lazy import is_lazy
 from ...tape.modes import NO_GRAD, is_grad_enabled, state
 from ...tape.sparse import is_sparse
-from ...tape.storage import before_write
-from ...tape.tensor import Tensor, bump_version
+from ...tape.storage import before_write, bump
+from ...tape.tensor import Tensor
 
 __all__ = [
     "clip_grad_norm",
@@ -58,7 +58,7 @@ def _fused_clip(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> boo
     if clip(xp, [g._array for g in grads], total, float(max_norm)) is NotImplemented:
         return False
     for grad in grads:
-        bump_version(grad)
+        bump(grad)
     return True
 
 
@@ -149,7 +149,7 @@ def clip_grads_with_norm_(
             array = grad._array
             xp = backend_of(array).xp
             xp.multiply(array, here[grad.device]._array, out=array, casting="same_kind")
-            bump_version(grad)
+            bump(grad)
 
 
 def clip_grad_norm_(

@@ -20,8 +20,8 @@ from ....tape import override
 from ....tape.arrays import backend_of
 from ....tape.lazy import is_lazy
 from ....tape.modes import NO_GRAD, shared, state
-from ....tape.storage import before_write
-from ....tape.tensor import Tensor, bump_version
+from ....tape.storage import before_write, bump
+from ....tape.tensor import Tensor
 from ..kernels import F4, F8, FLOATS, HALVES, Module, instance, instances, launcher_of, source
 from .generate import DENSE, NUMBER, Traced, trace, vectors, written
 from .trace import Ops
@@ -237,7 +237,7 @@ def each_tensor(
     if not writes:
         return tuple([Tensor._make(a) for a in made])
     for t in lists[0]:
-        bump_version(t)
+        bump(t)
     return tuple(lists[0])
 
 
