@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..operators.sparse import base
+from ..tape.device import copied
 from ..tape.modes import shared
 from ..tape.sparse import COO, Pattern, coo_parts, is_sparse
 from ..tape.tensor import Tensor
@@ -42,7 +43,7 @@ def _maker(tensor: Any, masked: bool) -> tuple[Tensor, Callable[[Tensor], Tensor
     array = coo_parts(tensor._array)
     places = array.pattern
     if masked:
-        values = Tensor._make(array.values.copy()).requires_grad_()
+        values = Tensor._make(copied(array.values)).requires_grad_()
         return values, lambda v: base.in_layout(places, v, kind, block)
     whole = base.to_dense(tensor.detach()).requires_grad_()
     n = places.sparse_dim

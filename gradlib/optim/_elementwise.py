@@ -212,7 +212,8 @@ class ElementwiseOptimizer(Optimizer):
             for p in params:
                 grad: Any = p._grad
                 if is_sparse(grad):
-                    self.sparse_update(group, p, -grad if group.get("maximize") else grad)
+                    with device_of(p):
+                        self.sparse_update(group, p, -grad if group.get("maximize") else grad)
         return [p for p in params if not is_sparse(p._grad)]
 
     def sparse_update(self, group: dict[str, Any], p: Tensor, grad: Tensor) -> None:

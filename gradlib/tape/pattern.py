@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import kernels_of
+from .device import beside
 from .layout import UNSTORED, layout, strided
 
 COO, CSR, CSC = UNSTORED["sparse_coo"], UNSTORED["sparse_csr"], UNSTORED["sparse_csc"]
@@ -90,17 +91,23 @@ class Pattern:
         return (self.count, *(self.block or ()), *self.shape[self.sparse_dim :])
 
     def kept(self, name: str, make: Any) -> Any:
-        """What ``make()`` gave the first time."""
+        """What ``make()`` gave the first time, with the device of the pattern current."""
         if name not in self._kept:
-            self._kept[name] = make()
+            with self.there():
+                self._kept[name] = make()
         return self._kept[name]
+
+    def there(self) -> Any:
+        """A context in which the device of its arrays is the current one."""
+        return beside(self.indices if self.layout is COO else self.plain)
 
     def coo(self) -> tuple[Pattern, Any]:
         """The same places as a COO pattern, in order, and which of the flat values stands at each (None: in order)."""
         if self.layout is COO:
             return self, None
         if self._coo is None:
-            self._coo = self._expanded()
+            with self.there():
+                self._coo = self._expanded()
         return self._coo
 
     def _expanded(self) -> tuple[Pattern, Any]:
@@ -135,7 +142,9 @@ class Pattern:
         order = list(range(self.sparse_dim))
         order[first], order[second] = second, first
         shape = [self.shape[d] for d in order] + list(self.shape[self.sparse_dim :])
-        made = Pattern(COO, tuple(shape), self.indices[order], self.count < 2)
+        with self.there():
+            indices = self.indices[order]
+        made = Pattern(COO, tuple(shape), indices, self.count < 2)
         if self.sparse_dim == 2:
             made._of = weakref.ref(self)
         return made
@@ -169,6 +178,11 @@ def compress(pattern: Pattern, kind: layout, block: tuple[int, int] | None) -> t
 
     For blocks: the place of each value among those of all blocks.
     """
+    with pattern.there():
+        return _compress(pattern, kind, block)
+
+
+def _compress(pattern: Pattern, kind: layout, block: tuple[int, int] | None) -> tuple[Pattern, Any]:
     xp, (rows, cols) = kernels_of(pattern.indices), pattern.indices
     height, width = pattern.shape[:2]
     down = across = 0

@@ -7,6 +7,7 @@ tensors are compositions of dense ones on the values: see `operators.sparse`.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .arrays import kernels_of
+from .device import beside, copied
 from .layout import layout
 from .modes import shared
 from .pattern import BLOCKED as BLOCKED
@@ -107,13 +109,14 @@ class Sparse:
         self.pattern, self.values = other.pattern, other.values
 
     def copy(self, order: str = "C") -> Sparse:
-        return self.like(self.values.copy())
+        return self.like(copied(self.values))
 
     def __deepcopy__(self, memo: Any) -> Sparse:
         return self.copy()
 
     def astype(self, dtype: Any, order: str = "K", copy: bool = True) -> Sparse:
-        return self.like(self.values.astype(dtype, copy=copy))
+        with beside(self):
+            return self.like(self.values.astype(dtype, copy=copy))
 
     def conjugate(self) -> Sparse:
         return self.like(self.values.conjugate())
@@ -234,6 +237,18 @@ def among_gradients(*gradients: Any) -> bool:
 # -- on raw arrays -------------------------------------------------------------------------------------------------
 
 
+def _on_its_device(function: Any) -> Any:
+    """A function whose first argument is a sparse array or a pattern, run with its device current."""
+
+    @functools.wraps(function)
+    def call(first: Any, *args: Any) -> Any:
+        with beside(first) if isinstance(first, Sparse) else first.there():
+            return function(first, *args)
+
+    return call
+
+
+@_on_its_device
 def to_coo(array: Sparse) -> Sparse:
     """The same numbers in COO."""
     pattern, order = array.pattern.coo()
@@ -245,6 +260,7 @@ def to_coo(array: Sparse) -> Sparse:
     return Sparse(pattern, flat if order is None else flat[order])
 
 
+@_on_its_device
 def sorted_order(pattern: Pattern) -> tuple[Any, Any, Any]:
     """The stable order of the places of a COO pattern, the sorted keys, and which of those are new."""
     xp = kernels_of(pattern.indices)
@@ -256,6 +272,7 @@ def sorted_order(pattern: Pattern) -> tuple[Any, Any, Any]:
     return order, keys, new
 
 
+@_on_its_device
 def coalesced(array: Sparse) -> Sparse:
     """Each place once, in order; values of the same place are added."""
     pattern = array.pattern
@@ -282,11 +299,13 @@ def coalesced(array: Sparse) -> Sparse:
     return Sparse(made, out)
 
 
+@_on_its_device
 def coo_parts(array: Sparse) -> Sparse:
     """Coalesced COO of any sparse array."""
     return coalesced(to_coo(array))
 
 
+@_on_its_device
 def scattered(array: Sparse, out: Any) -> None:
     """Add the values of a sparse array to a dense one of its shape, or one that it broadcasts to."""
     array = to_coo(array)
@@ -304,6 +323,7 @@ def scattered(array: Sparse, out: Any) -> None:
         xp.add_at(out, key, values)
 
 
+@_on_its_device
 def dense(array: Sparse) -> Any:
     """The dense array of the same numbers."""
     out = kernels_of(array.values).zeros(array.shape, array.dtype)
@@ -311,6 +331,7 @@ def dense(array: Sparse) -> Any:
     return out
 
 
+@_on_its_device
 def picked(pattern: Pattern, array: Any) -> Any:
     """The elements of an array, dense or sparse, at the places of a COO pattern."""
     if not isinstance(array, Sparse):
@@ -335,6 +356,7 @@ def picked(pattern: Pattern, array: Any) -> Any:
     return xp.where(found, array.values[at], xp.zeros((), array.dtype))
 
 
+@_on_its_device
 def added(first: Sparse, second: Sparse) -> Sparse:
     """The sum of two sparse arrays of one shape: coalesced if both are, else the one after the other."""
     kind = first.pattern.layout
@@ -356,6 +378,7 @@ def added(first: Sparse, second: Sparse) -> Sparse:
     return coalesced(total) if both else total
 
 
+@_on_its_device
 def compressed(array: Sparse, kind: layout, block: tuple[int, int] | None = None) -> Sparse:
     """A coalesced matrix in a compressed layout."""
     pattern, order = compress(array.pattern, kind, block)

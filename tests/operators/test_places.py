@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import gradlib as gl
@@ -57,3 +59,54 @@ def test_results_lie_where_arguments_do(name):
     for part in out if isinstance(out, tuple) else (out,):
         for tensor in part if isinstance(part, tuple) else (part,):
             assert tensor.device == some().device
+
+
+def matrix(**settings):
+    return gl.sparse_coo_tensor([[0, 1, 2], [1, 0, 2]], [1.0, 2.0, 3.0], (3, 4), **settings)
+
+
+SPARSE = {
+    "to_dense": lambda: matrix().to_dense(),
+    "compressed": lambda: matrix().to_sparse_csr().to_dense(),
+    "columns": lambda: matrix().to_sparse_csc().to_sparse().to_dense(),
+    "blocks": lambda: matrix().to_sparse_bsr((1, 2)).to_dense(),
+    "of dense": lambda: gl.eye(3).to_sparse().t().to_dense(),
+    "made compressed": lambda: gl.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0]).to_dense(),
+    "coalesce": lambda: gl.cat([matrix(), matrix()], 1).coalesce().values(),
+    "select": lambda: matrix().index_select(0, gl.tensor([2, 0])).to_dense(),
+    "narrow": lambda: matrix().narrow(1, 1, 2).to_dense() + matrix()[1].to_dense().sum(),
+    "sum": lambda: gl.sparse.sum(matrix(), 0).to_dense(),
+    "softmax": lambda: gl.sparse.softmax(matrix(), 1).to_dense(),
+    "products": lambda: gl.sparse.mm(matrix(), matrix().t()).to_dense(),
+    "elementwise": lambda: (matrix() * 2 + matrix().sin() * matrix()).to_dense(),
+    "dense operands": lambda: matrix() @ gl.ones(4, 2) + gl.ones(3, 3) @ matrix() @ gl.ones(4, 2),
+    "masked": lambda: gl.ones(3, 4).sparse_mask(matrix()).to_dense(),
+    "copies": lambda: copy.deepcopy(matrix()).clone().half().to_dense(),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_tensors_lie_where_their_values_do(name):
+    out = SPARSE[name]()
+    assert out.device == gl.ones(1).device
+    out.sum().item()
+
+
+def test_gradients_and_steps_of_sparse_tensors_lie_there():
+    m = matrix(requires_grad=True)
+    (m.to_dense().square().sum() + gl.sparse.mm(m, gl.ones(4, 1)).sum()).backward()
+    assert m.grad.to_dense()[0].tolist() == [0.0, 3.0, 0.0, 0.0]
+    table = gl.nn.Embedding(5, 2, sparse=True)
+    for kind in (gl.optim.SGD, gl.optim.Adagrad, gl.optim.SparseAdam):
+        before = table.weight.detach().clone()
+        optimizer = kind(table.parameters(), lr=0.1)
+        optimizer.zero_grad()
+        table(gl.tensor([1, 3])).sum().backward()
+        optimizer.step()
+        assert ((table.weight.detach() != before).any(1)).tolist() == [
+            False,
+            True,
+            False,
+            True,
+            False,
+        ]

@@ -15,6 +15,7 @@ from ...op.declare import Op, declare
 from ...op.formulas import formula_function, register
 from ...tape import sparse
 from ...tape.arrays import backend_of
+from ...tape.device import beside as on_device_of
 from ...tape.dtypes import HALVES
 from ...tape.sparse import COO, Pattern, Sparse
 from ...tape.tensor import Tensor
@@ -33,11 +34,18 @@ def boundary(name: str, forward: Any, **spec: Any) -> Op:
 def beside(pattern: Pattern, values: Any) -> Pattern:
     """The pattern with its arrays where `values` are."""
     own = pattern.indices if pattern.layout is COO else pattern.plain
-    if own.__class__ is values.__class__:
-        return pattern
-    return pattern.kept(
-        f"beside {values.__class__}", lambda: moved(pattern, backend_of(values).asarray)
+    here, there = (
+        None if isinstance(a, np.ndarray) else getattr(a.data, "device_id", None)
+        for a in (own, values)
     )
+    if own.__class__ is values.__class__ and here == there:
+        return pattern
+
+    def move() -> Pattern:
+        with on_device_of(values):
+            return moved(pattern, backend_of(values).asarray)
+
+    return pattern.kept(f"beside {values.__class__} {there}", move)
 
 
 def moved(pattern: Pattern, move: Any) -> Pattern:
@@ -251,7 +259,8 @@ def to_dense(tensor: Tensor) -> Tensor:
 def everywhere(array: Any, sparse_dim: int) -> Pattern:
     """The COO pattern of all places of a dense raw array."""
     xp, shape = backend_of(array), array.shape[:sparse_dim]
-    indices = xp.asarray(np.indices(shape).reshape(sparse_dim, -1), dtype=sparse.INT64)
+    with on_device_of(array):
+        indices = xp.asarray(np.indices(shape).reshape(sparse_dim, -1), dtype=sparse.INT64)
     return Pattern(COO, tuple(array.shape), indices, True)
 
 

@@ -11,7 +11,7 @@ from ...op.expose import function, method
 from ...op.vmap import readable
 from ...tape import dtypes, sparse
 from ...tape.arrays import backend_on, kernels_of
-from ...tape.device import beside
+from ...tape.device import beside, beside_first
 from ...tape.layout import check_layout_name
 from ...tape.lazy import raw_values
 from ...tape.modes import is_grad_enabled
@@ -86,6 +86,12 @@ def sparse_coo_tensor(
         shape = _size(indices if size is None else size)
         return empty_coo(shape, len(shape), dtype, device, requires_grad)
     held = _values(values, dtype, device, requires_grad)
+    return _coo(held, indices, size, bool(is_coalesced), requires_grad)
+
+
+@beside_first
+def _coo(held: Tensor, indices: Any, size: Any, is_coalesced: bool, requires_grad: bool) -> Tensor:
+    """`sparse_coo_tensor` of values that are a tensor, on their device."""
     places = _index_array(indices, held)
     xp = kernels_of(places)
     if places.ndim != 2:
@@ -125,7 +131,7 @@ def sparse_coo_tensor(
             raise RuntimeError(
                 f"values has incorrect size, expected {[count, *shape[n:]]}, got {list(held.shape)}"
             )
-    pattern = Pattern(COO, shape, places, bool(is_coalesced) or count < 2)
+    pattern = Pattern(COO, shape, places, is_coalesced or count < 2)
     if is_coalesced and count > 1:
         keys = pattern.keys()
         if not bool((keys[1:] > keys[:-1]).all()):
@@ -180,6 +186,19 @@ def sparse_compressed_tensor(
             f"{layout}"
         )
     held = _values(values, dtype, device, requires_grad)
+    return _compressed(held, compressed_indices, plain_indices, size, layout, requires_grad)
+
+
+@beside_first
+def _compressed(
+    held: Tensor,
+    compressed_indices: Any,
+    plain_indices: Any,
+    size: Any,
+    layout: Any,
+    requires_grad: bool,
+) -> Tensor:
+    """`sparse_compressed_tensor` of values that are a tensor, on their device."""
     starts = _index_array(compressed_indices, held, "compressed_indices")
     plain = _index_array(plain_indices, held, "plain_indices")
     blocked, by_rows = layout in BLOCKED, layout in BY_ROWS
@@ -294,6 +313,7 @@ _publish("bsr", BSR, "crow_indices", "col_indices", "block row")
 _publish("bsc", BSC, "ccol_indices", "row_indices", "block column")
 
 
+@beside_first
 def copied(tensor: Tensor) -> Tensor:
     """A leaf with copies of the values and the indices, for ``copy.deepcopy``."""
     array = tensor._array

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...op.declare import REGISTRY
 from ...tape.arrays import kernels_of
+from ...tape.device import beside_first
 from ...tape.sparse import COO, Pattern, is_sparse
 from ...tape.tensor import Tensor
 from ..create.filled import zeros
@@ -49,6 +50,7 @@ def _bmm(self: Tensor, mat2: Tensor) -> Any:
 REDUCTIONS = ("sum", "mean", "amax", "amin")
 
 
+@beside_first
 def reduced_mm(self: Tensor, mat2: Tensor, reduce: str) -> Tensor:
     """The product of a sparse matrix and a dense one, where the terms of a row are not added but reduced.
 

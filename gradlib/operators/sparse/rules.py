@@ -18,6 +18,7 @@ from ...op.declare import REGISTRY, Op
 from ...op.interpret import common_dtype
 from ...tape import dtypes, errors, sparse
 from ...tape.arrays import kernels_of
+from ...tape.device import beside_first
 from ...tape.modes import FORWARD_AD, state
 from ...tape.sizes import wrap_dim
 from ...tape.sparse import COO, Pattern, is_sparse
@@ -31,9 +32,10 @@ from .base import as_coo, in_layout, layout_of, made, parts, values_of, wrap
 
 
 def rule(*names: str) -> Callable:
-    """Register a function as what the ops `names` are for sparse arguments."""
+    """Register a function as what the ops `names` are for sparse arguments; it runs with their device current."""
 
     def register(function: Callable) -> Callable:
+        function = beside_first(function)
         for name in names:
             REGISTRY[name].on_sparse = function
         return function
@@ -378,6 +380,7 @@ def _groups(pattern: Pattern, dim: int) -> tuple[Any, int]:
     return group.reshape(-1), int(found.shape[0])
 
 
+@beside_first
 def softmax(self: Tensor, dim: int, log: bool = False) -> Tensor:
     """softmax along a dimension over the values that are there: what is not there counts as -inf."""
     if not self.dtype.is_floating_point:
