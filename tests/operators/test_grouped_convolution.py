@@ -87,6 +87,7 @@ LARGE_IMAGES = {
 }
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("dtype", [gl.float32, gl.float64], ids=str)
 @pytest.mark.parametrize("deep", [1, 1 << 10], ids=["whole images", "parts of images"])
 @pytest.mark.parametrize("case", LARGE_IMAGES)
