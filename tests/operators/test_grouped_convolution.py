@@ -164,6 +164,7 @@ def test_rows_that_are_computed_together_keep_their_infinite_numbers(bad):
     np.testing.assert_array_equal(found.numpy(), wanted.numpy())
 
 
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("groups", "size", "kernel"), [(8, 20, 3), (8, 20, 7), (1, 40, 3), (1, 90, 3), (1, 64, 5)]
 )
