@@ -25,7 +25,8 @@ from .sums import (
     row_sums,
 )
 
-ROWS = 1 << 15  # elements of a block of rows
+# elements of a block of rows: a thread that is done with a loop waits for the lock of Python, so they are not short
+ROWS = 1 << 17
 SMALL = 1 << 11  # elements below which the maximum of each row is quicker than the test
 # the sum of squares up to which exp of no element, nor a sum of few, leaves what float32 holds
 MODEST = 80.0**2
