@@ -27,7 +27,7 @@ class Context(NamedTuple):
     each saved tensor a part, or ("own", where its array is in what a replay saves, number of its owner or -1, output)
     for an output of the Function.
 
-    A part is ("value", it), ("tensor", number of the saved tensor) or ("tuple", parts).
+    A part is ("value", it), ("tensor", number of the saved tensor), ("tuple", parts) or ("slice", its three parts).
     """
 
     kind: type
@@ -52,13 +52,14 @@ def describe(node: Any, tensor: Any, own: Any) -> Context:
     ctx, name = node.ctx, node.name()
     if ctx.dirty_tensors:
         raise Unwritable(f"{name} writes to its arguments")
-    _check_code(node._forward_cls, name)
 
     def part(value: Any) -> tuple:
         if isinstance(value, Tensor):
             return "tensor", tensor(value)
         if value.__class__ is tuple:
             return "tuple", tuple([part(v) for v in value])
+        if value.__class__ is slice:
+            return "slice", tuple([part(v) for v in _bounds(value)])
         if not isinstance(value, CONSTANTS):
             raise Unwritable(f"{name} keeps a {type(value).__name__}, which is not made again")
         return "value", value
@@ -88,8 +89,9 @@ def code_of(function: Any) -> tuple:
     return function.backward, function.vjp
 
 
-def _check_code(function: Any, name: str) -> None:
+def check_code(node: Any) -> None:
     """Unwritable where the next pass through a node could find another ctx, or there is more than the ctx."""
+    function, name = node._forward_cls, node.name()
     try:
         reached = State(*code_of(function))
     except Opaque as exc:
@@ -112,8 +114,8 @@ def tensors_of(node: Any) -> Iterator[Any]:
         value = todo.pop()
         if isinstance(value, Tensor):
             yield value
-        elif value.__class__ is tuple:
-            todo += value
+        elif value.__class__ in (tuple, slice):
+            todo += value if value.__class__ is tuple else _bounds(value)
 
 
 def fill(
@@ -127,7 +129,8 @@ def fill(
             return tensors[value][0]
         if kind == "value":
             return value
-        return tuple([made(v) for v in value])
+        parts = [made(v) for v in value]
+        return tuple(parts) if kind == "tuple" else slice(*parts)
 
     node.ctx = ctx = new(how.kind)
     for slot, value in how.slots:
@@ -171,6 +174,10 @@ def hang(node: Any, nr: int, whole: Any, number: int) -> None:
     for value, version in zip(node.ctx._saved, node.ctx._versions, strict=True):
         if version == OWN and value.nr == nr:
             value.whole = weakref.ref(whole), number
+
+
+def _bounds(part: slice) -> tuple:
+    return part.start, part.stop, part.step
 
 
 def _alike(a: Any, b: Any) -> bool:

@@ -118,6 +118,7 @@ class Graph:
         self.tensors: list[SavedTensor] = []
         self._known: dict[int, int] = {}  # of tensors, by id
         self._kept: list[Any] = []
+        self._functions: set[type] = set()  # custom ones whose code was looked at
         given = [(("argument", i), t) for i, t in enumerate(recorder.arguments)]
         given += [(("tensor", id(t)), t) for t in recorder.reached.tensors.values()]
         self._owned = [*given, *((("result", i), t) for i, t in enumerate(results))]
@@ -141,7 +142,15 @@ class Graph:
         for t in hanging:
             node, nr = edge(t)
             self.roots.append((self._numbers[id(node)], nr))
-        del self._recorder, self._known, self._kept, self._owned, self._edges, self._numbers
+        del (
+            self._recorder,
+            self._known,
+            self._kept,
+            self._functions,
+            self._owned,
+            self._edges,
+            self._numbers,
+        )
         del self._hold, self._gradients
 
     def same(self, other: Graph) -> bool:
@@ -214,6 +223,9 @@ class Graph:
             part = self._described(node.fn, (first, *edges[1:]))
             return NodeAgain(CopySlices, (*_site(node), *fixed), (), (), (), edges, part)
         if self._recorder.is_function(node):
+            if node._forward_cls not in self._functions:
+                contexts.check_code(node)
+                self._functions.add(node._forward_cls)
             context = contexts.describe(node, lambda t: self._tensor(t, name), own)
             return NodeAgain(type(node), _site(node), (), (), (), self._left(node), context=context)
         op = node.op

@@ -33,7 +33,8 @@ def written_into(text: str) -> re.Match | None:
 class Made(NamedTuple):
     """A result that is a new C-contiguous array.
 
-    text: the same call, with `OUT` for the array that it then writes into; "" if there is none such.
+    text: the same call, with `OUT` for the array that it then writes into, or what writes there behind the array and a
+        semicolon; "" if there is none such.
     """
 
     text: str
@@ -60,9 +61,8 @@ def made(value: Any, text: str = "", into: Any = None) -> Made | None:
     return Made(text if value.ndim and value.size else "", value.shape, value.dtype)
 
 
-FEW = (
-    1 << 12
-)  # elements: below, what NumPy does before the loop over arrays of several shapes takes longer than it
+# elements: below, what NumPy does before a loop over arrays of several shapes takes longer than the loop
+FEW = 1 << 12
 
 
 def filled(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

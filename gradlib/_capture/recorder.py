@@ -49,9 +49,8 @@ ndarray = np.ndarray
 _READS = "its value is read, and Python may go another way with another one"
 _PLAIN = OBSERVE | PROFILE | NO_GRAD  # flags with which an optimizer steps as without
 HANGING = object()  # the node of a result that backward may be called on
-_RUNS_MORE = (
-    FORWARD_AD | VMAP | SAVED_HOOKS | AUTOCAST
-)  # flags with which an op may run more than itself
+# flags with which an op may run more than itself
+_RUNS_MORE = FORWARD_AD | VMAP | SAVED_HOOKS | AUTOCAST
 _UNWATCHED = "unwatched"  # what `Recorder.enter` gives where it stopped the watch
 
 
@@ -261,9 +260,8 @@ class Recorder(Ops, Backward, Reads):
         """Of `recording.Recorder`: what is no op is of interest; an op runs nothing of the program, as a rule."""
         if scope == recording.OP and not self.depth:
             if op is not None:
-                if not (
-                    self.off or state.bits & _RUNS_MORE or name.endswith("_")
-                ):  # a write may warn
+                warns = name.endswith("_")  # as writes may
+                if not (self.off or state.bits & _RUNS_MORE or warns):
                     self.watch.stop()
                     return _UNWATCHED
             elif sys._getframe(2).f_code is recording.function_span.__code__:

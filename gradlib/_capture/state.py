@@ -40,7 +40,7 @@ _FIXED: tuple[type, ...] = (
     types.MemberDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType, types.CodeType, re.Pattern,
     enum.Enum, np.ufunc, types.GenericAlias, types.UnionType, Generator,
 )  # fmt: skip
-CONSTANTS = (*_VALUES, type(None), type(Ellipsis), dtype, device, np.dtype, range, slice, enum.Enum)
+CONSTANTS = (*_VALUES, type(None), type(Ellipsis), dtype, device, np.dtype, range, enum.Enum)
 _TENSORS = (Tensor, Parameter, Buffer)
 _SETTINGS = {"param_groups", "state", "defaults"}  # of optimizers
 _CHANGING: Any = (dict, OrderedDict, list, set)

@@ -257,9 +257,7 @@ class Captured(StandIn):
                 if v._rg:
                     try:
                         key.append((v._grad is None, v.is_leaf))
-                    except (
-                        RuntimeError
-                    ):  # a view without a history, which the step need not ask for
+                    except RuntimeError:  # a view without a history: the step may not ask for it
                         return self._as_it_is(args, kwargs, _SPECIAL)
                 elif v._grad is not None or (view and view.base._rg):
                     return self._as_it_is(args, kwargs, _SPECIAL)

@@ -17,7 +17,7 @@ import numpy as np
 from ..tape import dtypes, errors, handed, lazy, override, saved, sparse, streams, views
 from ..tape.anomaly import stamp
 from ..tape.arrays import kernels_of
-from ..tape.device import beside, stored
+from ..tape.device import stored
 from ..tape.layout import in_order
 from ..tape.modes import (
     ANOMALY,
@@ -105,13 +105,12 @@ def general_on_device(op, args: tuple, attrs: tuple, above: int) -> Any:
 
 def sparse_call(op, args: tuple, attrs: tuple) -> Any:
     """What the rule of `op` for sparse tensors gives; NotImplementedError where it has none."""
-    given = args[0] if len(args) == 1 and args[0].__class__ in (list, tuple) else args
-    first = next(a for a in given if sparse.is_sparse(a))
     if op.on_sparse is not None:
-        with beside(first._array):
-            out = op.on_sparse(args, *attrs) if op.variadic else op.on_sparse(*args, *attrs)
+        out = op.on_sparse(args, *attrs) if op.variadic else op.on_sparse(*args, *attrs)
         if out is not NotImplemented:
             return out
+    given = args[0] if len(args) == 1 and args[0].__class__ in (list, tuple) else args
+    first = next(a for a in given if sparse.is_sparse(a))
     raise NotImplementedError(sparse.refusal(op.public, first._array.pattern.layout))
 
 

@@ -408,16 +408,12 @@ def run(level: BatchLevel, op, args: tuple, attrs: tuple) -> Any:
     rule = op.batched or _rule_of(op) if differs else None
     if not differs and op.arrays:
         attrs = _shared_arrays(level, op, attrs)
-    bits, interposers, batch = state.bits, state.interposers, state.batch
-    state.bits, state.interposers, state.batch = bits & ~VMAP, (), level.around  # `Physically`
-    try:
+    with Physically(level):
         if differs:
             outs = (rule or one_by_one)(level, op, tuple(given), attrs)
         else:  # all entries share the arguments
             same = [level.part(a)[0] for a in given]
             outs = op.call(same, *attrs) if op.variadic else op.call(*same, *attrs)
-    finally:
-        state.bits, state.interposers, state.batch = bits, interposers, batch
     if isinstance(outs, tuple):
         return [wrap(level, out, differs) for out in outs]
     return wrap(level, outs, differs)

@@ -145,9 +145,8 @@ def as_number(value, dtype):
     if dtype.kind == "V" and value.__class__ is int:
         value = float(value)  # bfloat16 takes no integers of more than 64 bits
     elif dtype.kind == "c" and value.__class__ in (float, int):
-        dtype = np.dtype(
-            f"f{dtype.itemsize // 2}"
-        )  # formulas take its conjugate: no imaginary -0.0
+        # formulas take its conjugate: no imaginary -0.0
+        dtype = np.dtype(f"f{dtype.itemsize // 2}")
     array = np.asarray(value, dtype)
     kept = _NUMBERS.get(dtype)
     if kept is not None and value:  # not 0: 0.0 and -0.0 are equal

@@ -146,11 +146,12 @@ def beside(array: Any) -> Any:
 
 
 def beside_first(function: Any) -> Any:
-    """A function whose first argument is a tensor, run with the device of that tensor current."""
+    """A function whose first argument is a tensor, or a list of some, run with the device of the first one current."""
 
     @functools.wraps(function)
     def call(tensor, *args, **kwargs):
-        array = getattr(tensor, "_array", None)
+        one = tensor[0] if tensor.__class__ in (tuple, list) and tensor else tensor
+        array = getattr(one, "_array", None)
         with HERE if array is None else beside(array):
             return function(tensor, *args, **kwargs)
 
