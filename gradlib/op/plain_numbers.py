@@ -117,6 +117,22 @@ def _c_name(dtype: dtypes.dtype) -> str:
 
 
 _NUMBERS = frozenset((bool, int, float))
+_arrays: dict[tuple, np.ndarray] = {}
+
+
+def number_array(value: float, dtype: np.dtype) -> Any:
+    """A number as an array without dimensions, kept for the next time.
+
+    NumPy takes longer to convert a number than to compute with it and a few elements.
+    """
+    found = _arrays.get((value, dtype))
+    if found is None:
+        if len(_arrays) > 256:
+            _arrays.clear()
+        found = np.array(value, dtype)
+        if value:  # 0.0 and -0.0 are equal
+            _arrays[value, dtype] = found
+    return found
 
 
 def python_number(value, where: str = "") -> Any:

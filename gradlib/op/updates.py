@@ -21,6 +21,7 @@ from ..tape.storage import bump, share
 from ..tape.strided import overlap
 from ..tape.tensor import Tensor
 from . import halves, overlays, spreading
+from .plain_numbers import number_array
 
 _F4, _F8, _I8 = dtypes.float32.np, dtypes.float64.np, dtypes.int64.np
 _BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
@@ -84,7 +85,7 @@ def scaled(op: Any, tensor: Tensor, other: Any, factor: float | None) -> Tensor 
     elif not -_LARGEST < factor < _LARGEST:
         return None
     else:
-        number = _factor(factor, dtype)
+        number = number_array(factor, dtype)
         if spreading.begun:
             _written(lambda a, v: kernel(a, v * number, a), array, value)
         else:
@@ -129,7 +130,7 @@ def combined(
             or in_the_way(op, tensor, other)
         ):
             return None
-    number = None if value == 1 else _factor(value, dtype)
+    number = None if value == 1 else number_array(value, dtype)
     _written(lambda a, x, y: write(a, x, y, number), array, first._array, second._array)
     frame = source.user_frame(sys._getframe(2))
     bump(tensor, (frame.f_code, frame.f_lasti), op.written_by)
@@ -153,20 +154,6 @@ def _written(write: Callable, target: np.ndarray, *others: np.ndarray) -> None:
 
     spreading.share(-(-target.size // spreading.PIECE), piece)
     return None
-
-
-_factors: dict[tuple, np.ndarray] = {}
-
-
-def _factor(number: float, dtype: np.dtype) -> Any:
-    """`number` as an array without dimensions, with which NumPy multiplies in half of the time."""
-    found = _factors.get((number, dtype))
-    if found is None:
-        if not number or len(_factors) > 64:  # 0.0 and -0.0 are one key
-            _factors.clear()
-            return np.array(number, dtype)
-        found = _factors[number, dtype] = np.array(number, dtype)
-    return found
 
 
 def writable(op, tensor: Tensor, bits: int, whole: bool = False) -> bool:

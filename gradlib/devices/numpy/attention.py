@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...op.plain_numbers import number_array
 from ...operators.kinds import narrow
 from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
 from . import forward, parallel, vjp
 from .namespace import backend
-from .sums import MAX, number, ones, smallest
+from .sums import MAX, ones, smallest
 
 ROWS = 64  # queries of a tile: matrices of this size BLAS multiplies as they lie, without packing
 TILE = 1 << 17  # scores of one batch entry in a tile at most
@@ -123,7 +124,7 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
         out[...], lse[...] = 0, -np.inf
         return out, lse
     if lse.size * keys < SMALL:
-        s = np.matmul(q * number(scale, d), key.swapaxes(-1, -2))
+        s = np.matmul(q * number_array(scale, d), key.swapaxes(-1, -2))
         _mask_tile(s, mask, 0, length, is_causal)
         _mix(s, value, out, _exp_rows(s, lse, mask is not None))
         return out, lse
@@ -231,7 +232,7 @@ def _attention_grad(g, q, k, v, mask, out, lse, is_causal, scale, needs):
 def _grad_of_few(g, q, k, v, mask, out, lse, is_causal, scale, results):
     """`_attention_grad` of one tile, in as few calls as can be."""
     dq, dk, dv = results
-    factor = number(scale, q.dtype)
+    factor = number_array(scale, q.dtype)
     qs = q * factor
     p = np.matmul(qs, k.swapaxes(-1, -2))
     _mask_tile(p, mask, 0, q.shape[-2], is_causal)

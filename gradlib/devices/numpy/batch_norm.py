@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...op.plain_numbers import number_array
 from ...operators.kinds import F8, narrow, wide_or_none
 from ...operators.nn.batch_norm import batch_norm_by, like_channels, same_layout
 from . import forward, parallel, vjp
 from .blocks import row_blocks
 from .softmax import SMALL
-from .sums import STRIDED_RUN, add_up, column_sums, number, ones, row_products, row_sums
+from .sums import STRIDED_RUN, add_up, column_sums, ones, row_products, row_sums
 
 
 def _of_few(x) -> bool:
@@ -35,7 +36,7 @@ def _channel_moments(xp, x):
     """Mean and (biased) variance of each channel; x as from `as_channels`."""
     count = x.size // x.shape[1]
     if _of_few(x):
-        mean, n = _few_sums(x), number(count, x.dtype)
+        mean, n = _few_sums(x), number_array(count, x.dtype)
         mean /= n
         centred = x - _by_channel(x, mean)
         centred *= centred
@@ -154,7 +155,7 @@ def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
     if needs[0]:
         if training:
             m = x.size // x.shape[1]
-            share = number(-1.0 / m, x.dtype)
+            share = number_array(-1.0 / m, x.dtype)
             b = with_x * result2 * result2 * share * scale
             flat = _channel_gradient(gf, x, scale, b, total * scale * share - b * result1)
         else:

@@ -6,6 +6,7 @@ from threading import get_ident
 
 import numpy as np
 
+from ...op.plain_numbers import number_array
 from ...operators.kinds import F4, F8, narrow
 from ...operators.nn.cross_entropy import (
     MEAN,
@@ -20,7 +21,7 @@ from . import forward, parallel, vjp
 from .blocks import row_blocks, spans
 from .halves import float_arrays
 from .softmax import LOW_SUM, ROWS, SMALL, exp_rows, of_few
-from .sums import ADD, few_row_max, largest, number, ones, starts
+from .sums import ADD, few_row_max, largest, ones, starts
 
 INT64 = np.dtype(np.int64)
 
@@ -84,7 +85,7 @@ def nll_loss_grad(xp, grad, target, weight=None, *, shape, reduction, ignore_ind
     if not few or (d is not F4 and d is not F8) or not _in_range(target, shape[1], ignore_index):
         return NotImplemented
     out = np.zeros(shape, d)
-    share = grad * number(1 / shape[0], d) if reduction == MEAN else grad
+    share = grad * number_array(1 / shape[0], d) if reduction == MEAN else grad
     out.ravel()[target + starts(*shape)] = -share
     return out
 
@@ -111,7 +112,7 @@ def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
 def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
     xp = F.backend
     if _all_count(self, target, weight, ignore_index):
-        shares = g * number(1 / len(self), g.dtype) if reduction == MEAN else g
+        shares = g * number_array(1 / len(self), g.dtype) if reduction == MEAN else g
         return _grad_of_few(self, target, result1, result2, shares), None, None
     rows = xp.wide(classes_last(self))
     classes, weights, kept = class_rows(xp, target, weight, rows.shape[1], ignore_index, rows.dtype)

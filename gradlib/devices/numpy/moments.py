@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
+from ...op.plain_numbers import number_array
 from ...operators.kinds import F8
 from ...operators.reduce.moments import MOMENTS, moments_by
 from ...operators.reduce.sums import kept
 from . import forward, parallel
 from .blocks import PIECE, row_blocks, spans
-from .sums import ADD, LARGE, number, ones
+from .sums import ADD, LARGE, ones
 
 # Squares of single-precision numbers are exact in double precision, so that the sum of the squares and the sum are
 # enough, but where nearly nothing is left of their difference.
@@ -121,7 +122,7 @@ def _squares(xp, self, n, dim, keepdim):
     if self.size < LARGE:
         wide = self.astype(F8)
         mean = ADD(wide, dim or None, None, None, True)
-        mean /= number(n or math.nan, F8)
+        mean /= number_array(n or math.nan, F8)
         wide -= mean
         if len(dim) == 1 and not keepdim and (dim[0] == len(shape) - 1 or self.size <= FEW):
             return np.vecdot(wide, wide, axis=dim[0]), mean  # type: ignore[call-overload]

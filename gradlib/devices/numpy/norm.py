@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...op.plain_numbers import number_array
 from ...operators.kinds import F4, F8, is_half, narrow, wide_or_none
 from ...operators.nn.layer_norm import layer_norm_by, rms_norm_by
 from ...operators.nn.normalization import group_norm_by
@@ -15,7 +16,7 @@ from .blocks import PIECE, row_blocks
 from .half_bits import BLOCK, hand_back, in_float32, widened
 from .half_bits import narrow as narrow_vector
 from .softmax import SMALL
-from .sums import ADD, LONG, RUN, column_sums, number, ones, row_products, row_sums
+from .sums import ADD, LONG, RUN, column_sums, ones, row_products, row_sums
 
 # -- layer_norm --------------------------------------------------------------------------------------------------------
 
@@ -24,13 +25,13 @@ def _row_moments(x, centred, eps: float):
     """Centre the rows of a block into `centred`; returns (mean, 1 / standard deviation) as columns."""
     n = x.shape[1]
     mean = row_sums(x)
-    count = number(n, mean.dtype)
+    count = number_array(n, mean.dtype)
     mean /= count
     mean = mean[:, None]
     np.subtract(x, mean, centred)
     rstd = row_products(centred, centred)
     rstd /= count
-    rstd += number(eps, rstd.dtype)
+    rstd += number_array(eps, rstd.dtype)
     np.sqrt(rstd, rstd)
     return mean, np.reciprocal(rstd, rstd)[:, None]
 
@@ -77,7 +78,7 @@ def _layer_norm_grad_of_few(g, x, mean, rstd, weight, needs):
     means = np.empty((2, rows, 1), x.dtype)
     product.dot(w, means[0, :, 0])
     g.dot(w, means[1, :, 0])
-    means /= number(n, x.dtype)
+    means /= number_array(n, x.dtype)
     xhat *= means[0]
     xhat += means[1]
     if weight is None:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ...op.plain_numbers import number_array
 from ...operators.kinds import F4, F8
 from . import forward, vjp
-from .sums import column_sums, number
+from .sums import column_sums
 
 CACHED = 1 << 17  # elements of the gates of steps that are computed together
 TILE = 16  # rows of a matrix that are transposed at a time, where they are
@@ -47,7 +48,7 @@ class _Weights:
     def __init__(self, weight_ih, weight_hh, order: list[int], halved: int, steps: int, n: int):
         self.gates, self.n = len(order), n
         self.weight_ih, self.order, self.halved = weight_ih, order, halved
-        self.half = number(0.5, weight_hh.dtype)
+        self.half = number_array(0.5, weight_hh.dtype)
         size = weight_hh.shape[1]
         self.out = np.empty((self.gates, n, size), weight_hh.dtype)
         # whether a copy of the matrices costs less than it saves
@@ -238,7 +239,7 @@ def rnn_layer_vjp(F, gs, needs, relu, reverse, input, weight_ih, weight_hh, stat
 def gru_layer(xp, input, h, weight_ih, weight_hh, bias_ih=None, bias_hh=None, *, reverse):
     if not _suits(input, h, weight_ih, weight_hh, bias_ih, bias_hh):
         return NotImplemented
-    x, half = _turned(input, reverse), number(0.5, input.dtype)
+    x, half = _turned(input, reverse), number_array(0.5, input.dtype)
     (steps, n), size = x.shape[:2], h.shape[1]
     states, gates = _begin(h, steps), np.empty((steps, 4, n, size), x.dtype)
     weights = _Weights(weight_ih, weight_hh, [0, 1, 2], 2, steps, n)
@@ -337,7 +338,7 @@ def gru_layer_vjp(F, gs, needs, reverse, input, weight_ih, weight_hh, gates, sta
 def lstm_layer(xp, input, h, c, weight_ih, weight_hh, bias=None, *, reverse):
     if not _suits(input, h, c, weight_ih, weight_hh, bias):
         return NotImplemented
-    x, half = _turned(input, reverse), number(0.5, input.dtype)
+    x, half = _turned(input, reverse), number_array(0.5, input.dtype)
     (steps, n), size = x.shape[:2], h.shape[1]
     states, gates = _begin(h, steps), np.empty((steps, 5, n, size), x.dtype)
     last = np.empty((n, size), x.dtype)

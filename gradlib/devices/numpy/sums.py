@@ -29,7 +29,6 @@ F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 _FIRST = (0,)
 
 _kept: dict = {}
-_numbers: dict = {}
 _starts: dict = {}
 ADD: Any = np.add.reduce
 MAX: Any = np.maximum.reduce
@@ -47,18 +46,6 @@ def ones(n: int, dtype):
         if len(_kept) > 256:
             _kept.clear()
         found = _kept[n, dtype] = np.ones(n, dtype)
-    return found
-
-
-def number(value, dtype):
-    """A number as 0-dim array, kept for the next time: NumPy takes longer to convert one than to add it to a few."""
-    found = _numbers.get((value, dtype))
-    if found is None:
-        if len(_numbers) > 256:
-            _numbers.clear()
-        found = np.array(value, dtype)
-        if value:  # 0.0 and -0.0 are equal
-            _numbers[value, dtype] = found
     return found
 
 
