@@ -219,6 +219,8 @@ class ndarray:
                 return NotImplemented
             kwargs["out"] = out if len(out) > 1 else out[0]
         name = ufunc.__name__
+        if any(not isinstance(i, ours.OPERANDS) and hasattr(i, "__array_ufunc__") for i in inputs):
+            return NotImplemented
         if method in ("__call__", "outer", "at", "reduce", "accumulate", "reduceat"):
             found = ours.UFUNCS.get(name) or ours.UFUNCS.get(ALIASES.get(name, ""))
             if name in ("matmul",) and method == "__call__":

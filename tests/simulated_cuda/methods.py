@@ -11,7 +11,7 @@ from .array import ndarray, wrap
 from .launch import check_device, compute
 from .machine import machine
 from .memory import current_queue
-from .ufunc import UFUNCS, scatter
+from .ufunc import OPERANDS, UFUNCS, scatter
 
 BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide",
@@ -24,17 +24,22 @@ COMPARE = {
 UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 
 
-def _defers(other: Any) -> bool:
-    """CuPy leaves binary operators to objects that ask for it."""
-    return not isinstance(other, ndarray) and getattr(other, "__array_ufunc__", 0) is None
+def _leaves(other: Any) -> bool:
+    """Whether CuPy leaves a binary operator to the other operand, as NEP 13 has it."""
+    asked = getattr(other, "__array_ufunc__", _leaves)
+    return asked is None or (asked is _leaves and getattr(other, "__array_priority__", 0) > 100)
 
 
-def _binary(fn):
+def _binary(name):
+    fn, of_numpy = UFUNCS[name], getattr(np, name)
+
     def forward(self, other):
-        return NotImplemented if _defers(other) else fn(self, other)
+        if isinstance(other, OPERANDS):
+            return fn(self, other)
+        return NotImplemented if _leaves(other) else of_numpy(self, other)
 
     def backward(self, other):
-        return NotImplemented if _defers(other) else fn(other, self)
+        return NotImplemented if _leaves(other) else fn(other, self)
 
     def inplace(self, other):
         fn(self, other, self)
@@ -45,12 +50,12 @@ def _binary(fn):
 
 def _install_operators() -> None:
     for short, name in BINARY.items():
-        forward, backward, inplace = _binary(UFUNCS[name])
+        forward, backward, inplace = _binary(name)
         setattr(ndarray, f"__{short}__", forward)
         setattr(ndarray, f"__r{short}__", backward)
         setattr(ndarray, f"__i{short}__", inplace)
     for short, name in COMPARE.items():
-        setattr(ndarray, f"__{short}__", _binary(UFUNCS[name])[0])
+        setattr(ndarray, f"__{short}__", _binary(name)[0])
     for short, name in UNARY.items():
         setattr(ndarray, f"__{short}__", lambda self, fn=UFUNCS[name]: fn(self))
     ndarray.__matmul__ = lambda self, other: _matmul(self, other)  # type: ignore[attr-defined]

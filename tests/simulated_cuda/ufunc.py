@@ -14,6 +14,8 @@ from .machine import machine
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 2}
 _WEAK = (int, float, complex)  # Python's bool is as strong as an array of bool
 _SCALARS = (*_WEAK, bool, np.generic)
+# computed or refused here; others may have a rule of their own
+OPERANDS = (ndarray, np.ndarray, *_SCALARS)
 _NUMPY = {"fix": np.trunc, "logical_not": np.logical_not}
 EXACT = {"nextafter"}  # not by way of float32
 _SCATTER = {

@@ -101,6 +101,7 @@ def test_bad_input_is_named(make, text):
         make()
 
 
+@pytest.mark.host  # a device is printed, too
 def test_printing():
     s = gl.sparse_coo_tensor(
         [[0, 1], [1, 2]], [1.0, 2.0], (2, 3), dtype=gl.float64, requires_grad=True
@@ -399,5 +400,5 @@ def test_transforms_of_functions_that_use_sparse_matrices():
     out = gl.utils.checkpoint.checkpoint(lambda w: (s @ w).sum(), weight, use_reentrant=False)
     out.backward()
     close(weight.grad, s.to_dense().sum(0)[:, None].expand(6, 2))
-    with gl.autocast("cpu", dtype=gl.bfloat16):
+    with gl.autocast(s.device.type, dtype=gl.bfloat16):
         assert (s.float() @ gl.ones(6, 2)).dtype is gl.bfloat16

@@ -197,7 +197,11 @@ def test_zeros_like_and_conversions():
     s = thin(matrix())
     assert gl.zeros_like(s)._nnz() == 0 and gl.zeros_like(s).layout is gl.sparse_coo
     assert s.float().dtype is gl.float32 and s.to(gl.complex128).dtype is gl.complex128
-    assert s.detach().layout is gl.sparse_coo and s.data.layout is gl.sparse_coo and s.cpu() is s
+    assert (
+        s.detach().layout is gl.sparse_coo
+        and s.data.layout is gl.sparse_coo
+        and s.to(s.device) is s
+    )
     assert s.clone()._values().data_ptr() != s._values().data_ptr()
     with pytest.raises(NotImplementedError):
         gl.ones_like(s)

@@ -142,7 +142,7 @@ def test_dense_operands_of_other_sizes(name):
 
 def test_vectors_under_autocast():
     s = thin(matrix()).float()
-    with gl.autocast("cpu", dtype=gl.bfloat16):
+    with gl.autocast(s.device.type, dtype=gl.bfloat16):
         assert (s @ gl.ones(6)).dtype is gl.bfloat16
 
 

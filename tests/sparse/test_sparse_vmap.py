@@ -48,6 +48,12 @@ REFUSED = {
     "values of each entry": lambda s: vmap(
         lambda v: gl.sparse_coo_tensor([[0, 1]], v, (3,)).to_dense()
     )(batch(2)),
+    "indices of each entry": lambda s: vmap(
+        lambda i: gl.sparse_coo_tensor(i, gl.ones(2), (3,)).to_dense()
+    )(gl.tensor([[[0, 1]], [[1, 2]]])),
+    "rows of each entry": lambda s: vmap(
+        lambda i, x: gl.sparse_csr_tensor(i, [0, 1], [1.0, 2.0], (2, 3)).to_dense() * x
+    )(gl.tensor([[0, 1, 2], [0, 2, 2]]), gl.ones(2)),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ...op.expose import function
 from ...op.formulas import formula_function, register
 from ...op.vmap import Logical, each_entry
 from ...tape import dtypes
-from ...tape.arrays import backend_of
+from ...tape.arrays import backend_of, kernels_of
 from ...tape.device import beside_first
 from ...tape.errors import check_room
 from ...tape.interop import host_reads
@@ -98,11 +98,7 @@ def row_scaled(F, g, indices, rows, padding_idx, scale_grad_by_freq):
     scale = (where != padding_idx).astype(raw(g).dtype)
     if scale_grad_by_freq and where.size:
         flat = where.reshape(-1)
-        counts = (
-            np.bincount(flat, minlength=rows)
-            if flat.__class__ is np.ndarray
-            else flat.__class__.bincount(flat)
-        )
+        counts = kernels_of(flat).bincount(flat, minlength=rows)
         scale = scale / counts[where].astype(raw(g).dtype)
     return g * scale.reshape(where.shape + (1,) * (g.ndim - where.ndim))
 

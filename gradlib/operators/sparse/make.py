@@ -38,7 +38,10 @@ def _index_array(indices: Any, values: Tensor, name: str = "indices") -> Any:
         if given.numel() and not given.is_floating_point():
             raise RuntimeError(f"{name} must be an int64 tensor, but got: {given.dtype}")
         given = given.to(dtypes.int64)
-    return given.to(values.device)._array
+    text = vmap_texts.NO_BATCHES.format(
+        f"a sparse tensor with {name} of the batch", "dense tensors"
+    )
+    return readable(given.to(values.device), text)._array
 
 
 def finished(pattern: Pattern, values: Tensor, requires_grad: bool) -> Tensor:
