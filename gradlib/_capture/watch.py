@@ -99,20 +99,19 @@ _LOOKED_UP: dict[CodeType, list[tuple[dict, str]]] = {}
 
 
 def _looked_up(code: CodeType, space: dict) -> list[tuple[dict, str]]:
-    """Functions of modules that code of the library calls by name, as ``F.linear``: a program may replace them."""
+    """Functions of modules that code of the library may call by name, as ``F.linear``: a program may replace them."""
     found = _LOOKED_UP.get(code)
     if found is None:
-        found, module = _LOOKED_UP.setdefault(code, []), None
-        for i in instructions(code):
-            if i.opname == "LOAD_GLOBAL":
-                module = space.get(i.argval)
-            elif i.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(module, ModuleType):
-                value = vars(module).get(i.argval)
-                if isinstance(value, FunctionType) and not module.__name__.startswith(_INSIDE):
-                    found.append((vars(module), i.argval))
-                module = value
-            elif i.opname != "CACHE":
-                module = None
+        found = _LOOKED_UP[code] = []
+        modules = [m for name in code.co_names if isinstance(m := space.get(name), ModuleType)]
+        for module in modules:  # which grows by modules in modules
+            own = vars(module)
+            for name in code.co_names:
+                if isinstance(value := own.get(name), FunctionType):
+                    if not module.__name__.startswith(_INSIDE):
+                        found.append((own, name))
+                elif isinstance(value, ModuleType) and value not in modules:
+                    modules.append(value)
     return found
 
 
