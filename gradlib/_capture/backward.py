@@ -74,6 +74,7 @@ class Backward(Hooks):
             self.step_aside()
             return None
         self.watch.stop()  # no node runs yet
+        self.notes.backward(roots, grads, keep_graph, create_graph, inputs, accumulate)
         try:
             plan = self._planned(roots, grads, keep_graph, create_graph, inputs, accumulate)
         except Unwritable as exc:
@@ -234,14 +235,17 @@ class Backward(Hooks):
             inbox[node] = pair if have is None else self._add(have, pair)
 
     def _add(self, have: _Pair, more: _Pair) -> _Pair:
-        name, total = self.draft.fresh(), have[0] + more[0]
+        name, own = self.draft.fresh(), have[1] in self.sums  # nobody else has it
+        a, b = have[0], more[0]
+        into_own = own and (a.shape, a.dtype) == (b.shape, b.dtype) and a.flags.c_contiguous
+        total = a + b if not into_own or a.dtype in HALVES else np.add(a, b, out=a)
         run, text, new = np.add, f"{have[1]} + {more[1]}", None
         if total.__class__ is np.ndarray and total.dtype in HALVES:
             run = _adding_halves()
         add = self.draft.constant(run)
         alike = total.shape == have[0].shape and total.dtype is have[0].dtype
-        if have[1] in self.sums and alike and total.strides == have[0].strides:
-            text = f"{add}({have[1]}, {more[1]}, out={have[1]})"  # nobody else has it
+        if own and alike and total.strides == have[0].strides:
+            text = f"{add}({have[1]}, {more[1]}, out={have[1]})"
         else:
             into = f"{add}({have[1]}, {more[1]}, {OUT})"
             if run is not np.add:

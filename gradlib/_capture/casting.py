@@ -74,6 +74,7 @@ class Casting(Writer):
         elif made._fn.extra is not None:
             self.refuse("hooks wait for the gradient of a parameter that is cast")
         else:
+            self.notes.plain = False
             layout = made._array.shape, made._array.strides, made._array.dtype
             self.casts.append(Cast(of, target, known is not None, layout))
             if known is None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..tape.dtypes import HALVES
 from ..tape.generator import default_generator
 from .memory import Groups, written_into
-from .plan import FUNCTIONS
+from .plan import FUNCTIONS, MEMORY
 
 # how far the numbers of libraries may be apart whose bits depend on where arrays lie, in parts of the largest one
 CLOSE, CLOSE_HALVES = 1e-4, 1e-2
@@ -81,8 +81,7 @@ def _function_of(line: Any) -> tuple[Any, tuple[str, ...]]:
 def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list[str]]:
     """Behind which line each variable is looked at: all that write to its memory come before.
 
-    A sum of gradients is written over the sum before it, where the step made a new array: what was there is looked at
-    before that, or not at all.
+    A sum of gradients is written over the sum before it: only the last one is looked at.
     """
     written: dict[str, int] = {}  # memory -> the last line that writes to it
     sums: dict[str, list[int]] = {}  # memory -> sums that are written over others
@@ -97,9 +96,11 @@ def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list
     for name, k in made.items():
         if name not in values:
             continue
-        last = max(k, written.get(group := groups.of(name), 0))
-        if last == k or not any([k < s <= last for s in sums.get(group, ())]):
-            found.setdefault(last, []).append(name)
+        group = groups.of(name)
+        if lines[k].what == MEMORY and not written.get(group):  # whatever was there
+            continue
+        if not any([k < s for s in sums.get(group, ())]):
+            found.setdefault(max(k, written.get(group, 0)), []).append(name)
     return found
 
 

@@ -54,6 +54,8 @@ class Hooks(Functions):
         A graph from before may be changed, hooks included, and may lead to leaves that nothing else tells of.
         """
         for node in order:
+            if listens(node) or self.is_function(node):
+                self.notes.plain = False
             if node.seq < self.first_seq and id(node) not in self.cast_nodes:
                 raise Unwritable(f"{node.name()} is of a graph from before the step")
             if listens(node) and any(
@@ -63,6 +65,8 @@ class Hooks(Functions):
                 ]
             ):
                 raise Unwritable("the gradient of a tensor that outlives the step is retained")
+        if any([raw_attributes(leaf.variable).get(name) for leaf in leaves for name in HOOKS]):
+            self.notes.plain = False
         if any([leaf.extra is not None for leaf in leaves]):
             raise Unwritable("a node of a parameter has hooks")
 

@@ -107,29 +107,35 @@ class Groups:
                 names = [
                     n for n in (*line.outs, *(into.groups() if into else line.ins)) if n[0] == "t"
                 ]
-                if into is None and not _SAME.fullmatch(line.text):
+                if into is None and (line.text.endswith(")") or not _SAME.fullmatch(line.text)):
                     viewed += names
                 for n in names[1:]:
                     self._join(names[0], n)
+        self._of = {name: self._root(name) for name in self._parent}
+        self._several = {self.of(name) for name in self._several}
         self._leave = {self.of(n) for n in returned if n[0] == "t"}
         self._viewed = {self.of(n) for n in viewed}
         for i, line in enumerate(lines):
             for n in (*line.outs, *line.ins):
                 if n[0] == "t":
-                    self.last[self.of(n)] = i
+                    self.last[found := self.of(n)] = i
                     if line.effect:
-                        self._leave.add(self.of(n))
+                        self._leave.add(found)
 
     def of(self, name: str) -> str:
         """The group of a name."""
+        return self._of.get(name, name)
+
+    def _root(self, name: str) -> str:
         found = name
         while (parent := self._parent.get(found, found)) != found:
             found = parent
-        self._parent[name] = found
+        if found != name:
+            self._parent[name] = found
         return found
 
     def _join(self, a: str, b: str) -> None:
-        a, b = self.of(a), self.of(b)
+        a, b = self._root(a), self._root(b)
         if a != b:
             self._parent[b] = a
         self._several.add(a)
@@ -197,8 +203,10 @@ class Layout:
             if i in self.places:
                 where[line.outs[0]] = self.places[i]
                 continue
-            same = _SAME.fullmatch(line.text) or _TURNED.fullmatch(line.text)
-            same = same or written_into(line.text)
+            if line.text.endswith(")"):
+                same = written_into(line.text)
+            else:
+                same = _SAME.fullmatch(line.text) or _TURNED.fullmatch(line.text)
             kept = where.get(same[1]) if same else None
             for out in line.outs:
                 where.pop(out, None)

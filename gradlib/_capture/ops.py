@@ -50,6 +50,15 @@ def _takes_by_value(op: Any, args: tuple, attrs: tuple) -> bool:
     return bool(op.dynamic or op.leaves_device) or (isinstance(why, str) and "values" in why)
 
 
+def _left_to_numpy(op: Any, args: tuple, attrs: tuple) -> tuple:
+    """`interpret.compute_raw`, with the strides that a ufunc gives."""
+    raw, hidden = interpret.compute_raw(op, args, attrs)
+    if raw.ndim > 1 and raw.dtype not in HALVES:
+        arrays = [a._array if isinstance(a, Tensor) else a.value for a in args]
+        raw = getattr(np, op.ufunc)(*arrays, dtype=raw.dtype)
+    return raw, hidden
+
+
 class Ops(Writer):
     """What `interpret.execute` and `inplace` ask for a result, below batches, tangents and what else is made of ops."""
 
@@ -70,10 +79,10 @@ class Ops(Writer):
     def execute(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: tuple | None) -> Any:
         """The result of an op on prepared arguments; see `interpret.execute`."""
         if self.off or self.depth:
-            raw, hidden = (compute or interpret.compute_raw)(op, args, attrs)
-            return interpret.record(op, args, attrs, raw, hidden)
+            return self._as_always(op, args, attrs, compute, given)
         self.watch.stop()
         self.spans += 1
+        self.notes.note(op, args, attrs)
         outer, frame = self.writing, user_frame(sys._getframe(1))
         self.writing = (frame.f_code, frame.f_lasti), "", ""
         try:
@@ -81,6 +90,32 @@ class Ops(Writer):
         finally:
             self.writing = outer
             self.watch.start()
+
+    def _as_always(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: Any) -> Any:
+        """What an op gives without a recorder; `given` as in `interpret.execute`."""
+        if given is not None and compute is None and not self.depth:
+            if not op.ufunc or isinstance(given[0], Tensor):
+                return self._at_once(op, (list(given),) if op.variadic else given, attrs)
+            compute = _left_to_numpy  # an operator with a number on the left
+        self.depth += 1
+        try:
+            raw, hidden = (compute or interpret.compute_raw)(op, args, attrs)
+        finally:
+            self.depth -= 1
+        return interpret.record(op, args, attrs, raw, hidden)
+
+    def _at_once(self, op: Any, given: tuple, attrs: tuple) -> Any:
+        if state.recorder is not self or state.interposers:
+            with self.quiet():
+                return op.call(*given, *attrs)
+        bits = state.bits
+        modes.set_bits(bits & ~(OBSERVE | PROFILE))
+        self.depth += 1  # where it takes the general way, too
+        try:
+            return op.call(*given, *attrs)
+        finally:
+            self.depth -= 1
+            modes.set_bits(bits)
 
     def _execute(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: Any) -> Any:
         why = self._unusual(op, args, attrs)
@@ -109,8 +144,10 @@ class Ops(Writer):
         tensors = [Tensor._make(raw)] if op.n_out == 1 else [Tensor._make(r) for r in raw]
         self._name_results(op, tensors, raw, hidden, outs)
         if state.bits & SAVED_HOOKS:  # which are called now
+            self.notes.plain = False
             self.watch.start()
         result = interpret.connect(op, args, attrs, tensors, hidden)
+        self.notes.made(tensors)
         self._note(op, tensors, hidden, outs)
         return result
 
@@ -323,6 +360,7 @@ class Ops(Writer):
             return proceed()
         self.watch.stop()
         self.spans += 1
+        self.notes.note("write", op, args, attrs)
         try:
             return self._write(op, tensor, args, attrs, proceed)
         finally:

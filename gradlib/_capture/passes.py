@@ -408,14 +408,16 @@ class Region:
             state.needed = needed
             if collects:
                 gc.enable()
-        if not recorder.off and how.draft is not None:
+        # the nodes are the same each time: only code of custom Functions may do something else
+        last = how.draft is not None or not self.functions
+        if not recorder.off and last:
             recorder.confirm()
         if recorder.refused is not None:
             self.refuse(*recorder.refused)
             how.given_up = True
-        elif how.draft is None:
+        elif not last:
             how.draft = recorder.draft
-        elif (where := how.draft.agrees(recorder.draft)) is not None:
+        elif how.draft and (where := how.draft.agrees(recorder.draft)) is not None:
             self.refuse(f"backward does something else each time: {where}", "")
         else:
             names = [found[out][1] if out in found else "None" for out in outs]

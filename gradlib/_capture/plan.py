@@ -85,6 +85,7 @@ class Draft:
         self.fused: list[Together] = []  # what `fuse` put together
         self.graph: Any = None  # of results that backward may be called on
         self.casts: list[Any] = []  # of parameters, see `casting`
+        self.confirmed = False  # whether its lines were tried out
         self._by_id: dict[int, str] = {}
         self._count = 0
 
@@ -138,7 +139,7 @@ class Draft:
             longer = max(self.lines, other.lines, key=len)
             return _at(longer[min(len(self.lines), len(other.lines))])
         for k, (a, b) in enumerate(zip(self.constants, other.constants, strict=False)):
-            if not _alike(a, b):
+            if not alike(a, b):
                 name = f"c{k}"
                 found = [x for x in other.lines if re.search(rf"\b{name}\b", x.text)]
                 return _at(found[0]) if found else "a value that it returns"
@@ -314,6 +315,7 @@ def accumulate_into(leaf: Any, gradients: list) -> None:
     accumulate(leaf, gradients, RAW, False)
 
 
+MEMORY = "_memory"  # what lines do that take new memory, see `layout.unwritten`
 FUNCTIONS = {
     "asarray": np.asarray, "ndarray": np.ndarray, "accumulate": accumulate_into, "take": take, "bump": bump,
 }  # fmt: skip
@@ -324,7 +326,8 @@ def _at(line: Line) -> str:
     return f"{line.what or 'a tensor that it uses'} at {describe(line.site)}"
 
 
-def _alike(a: Any, b: Any) -> bool:
+def alike(a: Any, b: Any) -> bool:
+    """Whether two constants are the same: identical, or equal in type, layout and value."""
     if a is b or same(a, b):
         return True
     if a.__class__ is not b.__class__:
@@ -337,7 +340,7 @@ def _alike(a: Any, b: Any) -> bool:
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
     if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(_alike, a, b))
+        return len(a) == len(b) and all(map(alike, a, b))
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_alike(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(alike(a[k], b[k]) for k in a)
     return False

@@ -69,6 +69,7 @@ class Reads(Writer):
 
     def read(self, tensor: Any) -> None:
         """A value of a tensor of one element goes to Python: called while that method runs."""
+        self.notes.note("item", tensor)
         name = self.tensor(tensor)
         if name is None:
             return
@@ -101,6 +102,7 @@ class Reads(Writer):
             return
         known = array.tobytes()
         self.draft.guards.append(known)
+        self.notes.plain = False
         self.reads_gradients = True
         call = self.draft.constant(expect)
         self.emit(

@@ -9,7 +9,6 @@ recording: the step is then run as it is, always.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +40,7 @@ from .backward import Backward
 from .casting import around
 from .graph import Graph, Unwritable
 from .hooks import hooks_on
+from .notes import READ
 from .ops import Ops
 from .reads import Read, Reads
 from .state import State
@@ -90,7 +90,7 @@ class Recorder(Ops, Backward, Reads):
 
     def record(self, step: Callable, args: tuple, kwargs: dict) -> Any:
         """Run the step, which is written down."""
-        self.step, self.started = step, sys._getframe().f_code
+        self.step = step
         for i in range(len(self.arguments)):
             self.emit(f"a{i} = A{i}._array", (f"a{i}",), ())
         self.settings = settings = _settings()
@@ -101,23 +101,8 @@ class Recorder(Ops, Backward, Reads):
         draws = [(g, g._pack()) for g in self.reached.generators if g is not default_generator]
         self.gradients = recorded_gradients(self.reached)
         histories = [(t, _history(t)) for t, *_ in memory]
-        state.capture = self
-        modes.set_bits(state.bits | OBSERVE)
-        recording.add(self)
         self.watch.look_at(self.reached.functions)
-        collects = gc.isenabled()
-        gc.disable()  # what it calls is no part of the step: callbacks, finalizers of garbage
-        self.watch.start()
-        try:
-            result = step(*args, **kwargs)
-        finally:
-            self.watch.stop()
-            if collects:
-                gc.enable()
-            recording.remove(self)
-            self.ends.clear()
-            modes.set_bits(state.bits & ~OBSERVE)
-            state.capture = None
+        result = self.run(args, kwargs)
         if _settings() != settings:
             self.refuse("it changes a setting (a mode, the default dtype or device)", False)
         if any([t._array is not array or t._rg is not rg for t, array, rg, *_ in memory]):
@@ -130,12 +115,28 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("it puts a hook on a tensor that outlives it", False)
         if any([g._pack() != before for g, before in draws]):
             self.refuse("random numbers of a Generator of its own are drawn", False)
-        if self.refused is None:
-            self._check_writes()
         self.confirm()
+        if self.refused is None:
+            self.check_writes()
         if self.refused is None and default_generator._pack() != self.draws:
             self.refuse("random numbers are drawn outside of what is recorded", False)
         return result
+
+    def run(self, args: tuple, kwargs: dict) -> Any:
+        """Run the step as it always runs: what it does comes here. No garbage is collected, see `Captured`."""
+        self.started = sys._getframe().f_code
+        state.capture = self
+        modes.set_bits(state.bits | OBSERVE)
+        recording.add(self)
+        self.watch.start()
+        try:
+            return self.step(*args, **kwargs)
+        finally:
+            self.watch.stop()
+            recording.remove(self)
+            self.ends.clear()
+            modes.set_bits(state.bits & ~OBSERVE)
+            state.capture = None
 
     # -- what is no op -----------------------------------------------------------------------------------------------
 
@@ -144,6 +145,7 @@ class Recorder(Ops, Backward, Reads):
         if self.off or self.depth or not self.is_alone():
             return function(*args)
         self.spans += 1
+        self.notes.note("raw", function, args)
         texts, ins = [], []
         for a in args:
             if isinstance(a, Tensor):
@@ -169,6 +171,7 @@ class Recorder(Ops, Backward, Reads):
         if not own:
             self.confirm()
         again = state.replay  # where a draw begins with the state of another one
+        self.notes.plain = self.notes.plain and again is None
         known = again is not None and default_generator in again.seen
         with self.quiet():
             result = self._whole(function, args)
@@ -222,6 +225,7 @@ class Recorder(Ops, Backward, Reads):
         if self.off or self.depth or not self.is_alone():
             with self.quiet():
                 return function(*args)
+        self.notes.note("whole", name, function, args)
         plain = _PLAIN | AUTOCAST if around() == self.around else _PLAIN
         if tuple(_settings()[:3]) != self.settings[:3] or state.bits & ~plain:
             self.refuse(f"{name} is called inside a mode, which is not there when a plan calls it")
@@ -249,6 +253,7 @@ class Recorder(Ops, Backward, Reads):
         """``tensor.grad = value``."""
         if self.off or self.depth:
             return
+        self.notes.note("set_grad", tensor, value)
         if value is None and id(tensor) in self.reached.tensors:
             text = f"{self.draft.constant(tensor)}._grad = None"
             self.emit(text, (), (), "", True, undone=True)
@@ -265,7 +270,7 @@ class Recorder(Ops, Backward, Reads):
                     self.watch.stop()
                     return _UNWATCHED
             elif sys._getframe(2).f_code is recording.function_span.__code__:
-                pass  # a custom Function, whose ops are recorded
+                self.notes.plain = False  # a custom Function, whose ops are recorded
             elif name != "item":
                 self.refuse(f"{name} is no op")
             elif not self.off:
@@ -284,6 +289,7 @@ class Recorder(Ops, Backward, Reads):
 
     def created(self, tensor: Any) -> None:
         if not self.depth and not self.off:
+            self.notes.created(tensor)
             self.created_here[id(tensor._array)] = tensor
             self.kept.append(tensor)
             if tensor._ver is not INFERENCE:  # of which no plan is made
@@ -291,33 +297,13 @@ class Recorder(Ops, Backward, Reads):
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def _check_writes(self) -> None:
-        """Every change of memory must be one that was written down."""
-        for t, version in self.versions.values():
-            if version_of(t) - version != self._written(t, 0):
-                self.refuse(
-                    f"a tensor of shape {tuple(t.shape)} is changed in a way that is not recorded",
-                    False,
-                )
-                return
-        for t, version, start in self.seen.values():
-            if t._ver is INFERENCE or version_of(t) - version != self._written(t, start):
-                self.refuse(
-                    "a tensor that the step made is changed in a way that is not recorded", False
-                )
-                return
-
-    def _written(self, t: Any, start: int) -> int:
-        counter = t._ver
-        some = counter.__class__ is Storage
-        return sum([w is t or (some and w._ver is counter) for w in self.writes[start:]])
-
     def result(self, value: Any) -> tuple[str, list, Any] | None:
         """(text of what the plan returns, how each leaf is made of it, spec) of what the step returned."""
         if self._hands_out(value):
             self.refuse("the step returns a list or dict that outlives it", False)
             return None
         leaves, spec = pytree.flatten(self.placed(value))
+        self.notes.result([READ if isinstance(leaf, Read) else leaf for leaf in leaves], spec)
         texts, makers, known = [], [], {}
         made: list[Any] = []  # tensors of the step
         hanging: list[Any] = []  # those that backward may be called on

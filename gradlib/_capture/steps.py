@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import statistics
 import sys
 import threading
@@ -32,6 +33,8 @@ from ..tape.storage import INFERENCE
 from ..tape.switches import switches
 from ..tape.tensor import Tensor
 from . import casting, passes
+from .follow import Follower
+from .notes import Notes
 from .parts import Parts
 from .passes import Region
 from .plan import Draft, Learned
@@ -56,10 +59,10 @@ def capture(step: Callable | None = None, *, mode: str | None = None, **settings
     """`step` as a plan that is replayed: the same bits, without the time that Python takes between kernels.
 
     On the CPU the first call for each combination of shapes, strides, dtypes and other arguments runs as usual. The
-    second and the third are written down while they run, and have to agree. From then on a call replays the plan: the
-    kernels of forward, backward and all else on raw arrays, in the same order and with the same numbers; what they make
-    on the way lies in memory that is kept from replay to replay, and shared by what is not needed at the same time;
-    optimizers step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version
+    second is written down while it runs; what the third does is compared with that. From then on a call replays the
+    plan: the kernels of forward, backward and all else on raw arrays, in the same order and with the same numbers; what
+    they make on the way lies in memory that is kept from replay to replay, and shared by what is not needed at the same
+    time; optimizers step as they always do. Random numbers are drawn as without `capture`, ``.grad``, buffers, version
     counters and optimizers are what they would be. On CUDA it is `gradlib.cuda.capture`, with its `settings`.
 
     Before each replay all that the step's code can reach (attributes of modules, variables of outer functions, globals
@@ -165,6 +168,7 @@ class _Entry:
         self.calls = 0
         self.plans: list[Plan] = []
         self.before: list[Draft] = []  # of recordings before this one, each for other values
+        self.candidate: tuple[Plan, Notes, Draft] | None = None  # to be confirmed by the next run
         self.hits = self.misses = 0  # of plans that are for the values that they read
         self.reads_others = ""
         self.quicker = False  # the step itself, than its replay
@@ -317,9 +321,15 @@ class Captured(StandIn):
             return self._too_many(entry, args, kwargs)
         if not self._lock.acquire(blocking=False):  # another thread is recording
             return self.step(*args, **kwargs)
+        # Garbage collection calls what is no part of the step (callbacks, finalizers), and would look through all that
+        # is noted on the way, most of which is gone when this is over.
+        collects = gc.isenabled()
+        gc.disable()
         try:
             return self._record(entry, tensors, others, args, kwargs)
         finally:
+            if collects:
+                gc.enable()
             self._lock.release()
 
     def _try(self, entry: _Entry, plan: Plan, tensors: list, args: tuple, kwargs: dict) -> Any:
@@ -379,7 +389,34 @@ class Captured(StandIn):
             return getattr, (owner, self.__dict__["__name__"])
         return self.__dict__["__qualname__"]  # as functions are pickled: by name
 
+    def _follow(self, entry: _Entry, tensors: list, args: tuple, kwargs: dict) -> Any:
+        """Run the step, and use the plan of the run before if that did the same; `MISSED` where it does not fit."""
+        assert entry.candidate is not None
+        (plan, notes, draft), entry.candidate = entry.candidate, None
+        entry.before.append(draft)  # with which the next recording has to agree, if this does not
+        if not plan.fits(tensors):
+            return MISSED
+        follower = Follower(plan.reached, tensors, Learned())
+        try:
+            result = follower.follow(self.step, args, kwargs)
+        finally:
+            follower.let_go()
+        if not follower.off and notes.differ(follower.notes) is None and plan.reached.unchanged():
+            entry.before.remove(draft)
+            self._use(entry, plan)
+        return result
+
+    def _use(self, entry: _Entry, plan: Plan) -> None:
+        entry.plans.append(plan)
+        if plan.undo is None:
+            plan.tries = TRIED_AT + TRIES
+        entry.learned = Learned()  # what it holds is needed no more
+
     def _record(self, entry: _Entry, tensors: list, others: list, args: tuple, kwargs: dict) -> Any:
+        if entry.candidate is not None:
+            result = self._follow(entry, tensors, args, kwargs)
+            if result is not MISSED:
+                return result
         try:
             reached = State(self.step, *others)
             given = State(None, args, kwargs)
@@ -394,7 +431,18 @@ class Captured(StandIn):
             return self.step(*args, **kwargs)
         reached.containers |= given.containers
         recorder = Recorder(reached, tensors, entry.learned, self.fuses)
-        recorder.confirms = bool(entry.before)
+        try:
+            return self._written_down(entry, recorder, given, args, kwargs)
+        finally:
+            recorder.let_go()
+
+    def _written_down(
+        self, entry: _Entry, recorder: Recorder, given: State, args: tuple, kwargs: dict
+    ) -> Any:
+        reached = recorder.reached
+        recorder.confirms = entry.calls > 1 and not (
+            entry.before and all([d.confirmed for d in entry.before])
+        )
         imported = len(sys.modules)
         result = recorder.record(self.step, args, kwargs)
         returned = None
@@ -414,7 +462,11 @@ class Captured(StandIn):
         draft = recorder.draft
         alike = [d for d in entry.before if d.guards == draft.guards and d.casts == draft.casts]
         before = next(iter(alike), None)
-        draft.graph = recorder.graph
+        draft.graph, draft.confirmed = recorder.graph, recorder.confirmed
+        if before is None and draft.confirmed and recorder.notes.plain:
+            pending = copy.copy(draft)  # lines of the plan may be put together
+            entry.candidate = self._plan(entry, recorder, returned), recorder.notes, pending
+            return result
         if before is None:
             entry.before.append(draft)
             if len(entry.before) > PENDING:
@@ -429,18 +481,17 @@ class Captured(StandIn):
         if where is None and not _same_graph(before.graph, recorder.graph):
             where = "the graph of what it returns"
         if where is None:
-            region = None
-            if recorder.graph is not None:
-                region = Region(recorder.graph, self.fuses, functools.partial(self._end, entry))
-            plan = Plan(recorder, *returned, region)
-            entry.plans.append(plan)
-            if plan.undo is None:
-                plan.tries = TRIED_AT + TRIES
-            entry.learned = Learned()  # what it holds is needed no more
+            self._use(entry, self._plan(entry, recorder, returned))
             entry.before.remove(before)
             return result
         self._refuse(entry, reached.kept, f"it does something else each time: {where}", "")
         return result
+
+    def _plan(self, entry: _Entry, recorder: Recorder, returned: tuple[str, list, Any]) -> Plan:
+        region = None
+        if recorder.graph is not None:
+            region = Region(recorder.graph, self.fuses, functools.partial(self._end, entry))
+        return Plan(recorder, *returned, region)
 
     def _end(self, entry: _Entry, why: str, where: str) -> None:
         """No more replays: backward through them cannot be written down."""

@@ -13,13 +13,14 @@ from ..tape.generator import default_generator
 from ..tape.modes import OBSERVE, PROFILE, state
 from ..tape.node import peek_seq
 from ..tape.source import describe, user_frame
-from ..tape.storage import INFERENCE, version_of
+from ..tape.storage import INFERENCE, Storage, version_of
 from ..tape.tensor import Tensor
 from .check import first_difference
 from .memory import Made
+from .notes import Notes
 from .plan import Draft, Learned, Line
 from .state import State
-from .watch import Watch
+from .watch import Blind, Watch
 
 ndarray = np.ndarray
 
@@ -52,6 +53,7 @@ class Writer:
     def __init__(self, reached: State, arguments: list[Any], learned: Learned, fuses: bool = False):
         self.reached, self.arguments = reached, [*arguments]
         self.draft = Draft(learned, fuses)
+        self.notes = Notes(reached, arguments)  # to be compared with those of another run
         self.refused: tuple[str, str] | None = None  # why, where
         self.names: dict[int, str] = {}  # of arrays, by id
         self.kept: list[Any] = []  # so that ids stay theirs
@@ -75,9 +77,9 @@ class Writer:
         self.writing: tuple[Any, str, str] | None = None
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`
         # a draft of a recording before, which is tried out as soon as it has to be
-        self.confirms = False
+        self.confirms = self.confirmed = False
         self.values: dict[str, Any] = {}  # arrays by variable
-        self.watch = Watch(self)
+        self.watch: Any = Watch(self)
         for i, t in enumerate(arguments):
             self._name(t._array, f"a{i}")
         self.versions = {id(t): [t, version_of(t)] for t in (*reached.tensors.values(), *arguments)}
@@ -102,6 +104,10 @@ class Writer:
                 frame = user_frame(sys._getframe(1))
                 site = frame.f_code, frame.f_lasti
             self.refused = why, describe(site) if site is not None else ""
+
+    def let_go(self) -> None:
+        """It is over: all arrays of the step go with the recorder, at once and not with garbage."""
+        self.watch = Blind()
 
     class _Quiet:
         """A block in which nothing is written down: its ops run as without a recorder."""
@@ -175,6 +181,9 @@ class Writer:
         if self.off or not self.confirms:
             return
         self.confirms = False
+        self.check_writes()
+        if self.off:
+            return
         with self.quiet():
             try:
                 given = [f"A{i}" for i in range(len(self.arguments))]
@@ -184,8 +193,30 @@ class Writer:
             except Exception as exc:
                 self.refuse(f"its lines cannot be run: {type(exc).__name__}: {exc}", False)
                 return
+        self.confirmed = line is None
         if line is not None:
             self.refuse(f"its lines give other numbers than the step: {line.what}", site=line.site)
+
+    def check_writes(self) -> None:
+        """Every change of memory must be one that was written down."""
+        for t, version in self.versions.values():
+            if version_of(t) - version != self._written(t, 0):
+                self.refuse(
+                    f"a tensor of shape {tuple(t.shape)} is changed in a way that is not recorded",
+                    False,
+                )
+                return
+        for t, version, start in self.seen.values():
+            if t._ver is INFERENCE or version_of(t) - version != self._written(t, start):
+                self.refuse(
+                    "a tensor that the step made is changed in a way that is not recorded", False
+                )
+                return
+
+    def _written(self, t: Any, start: int) -> int:
+        counter = t._ver
+        some = counter.__class__ is Storage
+        return sum([w is t or (some and w._ver is counter) for w in self.writes[start:]])
 
     def emit(
         self,

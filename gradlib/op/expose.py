@@ -16,7 +16,7 @@ from ..tape.arrays import backend_of
 from ..tape.device import stored
 from ..tape.lazy import is_lazy, raw_values, store
 from ..tape.memory import repeats_itself
-from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, state
+from ..tape.modes import FORWARD_AD, OBSERVE, is_grad_enabled, shared, state
 from ..tape.source import user_level
 from ..tape.sparse import is_sparse
 from ..tape.storage import bump
@@ -187,8 +187,9 @@ def write_out(out: Any, result: Any, row_major: bool = False) -> Any:
         resize_out(out, result.shape)
         if not row_major and Layout.of(result._array).order:  # dense, but not row by row
             out.as_strided_(result.shape, result.stride(), out.storage_offset())
+    if shared.active and state.capture is not None:  # which sees ops
+        return out.copy_(result)
     store(out, raw_values(result))
-
     bump(out)
     return out
 
