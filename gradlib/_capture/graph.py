@@ -93,6 +93,7 @@ class Graph:
         targets: where edges that leave the graph lead to, as ("argument", i) or ("tensor", id).
         leaving: for each edge that leaves it, in the order in which backward comes to them, the number of its target.
         roots: (number of the node, output) for each result that hangs on it.
+        newest: the number of its newest node in the recording.
         late: of those that leave it, the ones after which backward came to a cast of the same parameter, and the number
             of that among the arguments; in a replay it would come to the cast last.
 
@@ -134,6 +135,7 @@ class Graph:
         if any([node.__class__ is AccumulateGrad for node in roots]):
             raise Unwritable("it is a leaf")
         nodes = self._reached(roots)
+        self.newest = nodes[-1].seq if nodes else first
         self._numbers = {id(node): k for k, node in enumerate(nodes)}
         self._hold = nodes
         # backward comes to the newest node first; so do the edges

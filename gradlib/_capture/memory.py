@@ -65,6 +65,10 @@ def made(value: Any, text: str = "", into: Any = None) -> Made | None:
 FEW = 1 << 12
 
 
+# ufuncs whose results are those of one operation, rounded: the same in all loops
+ROUNDED = frozenset("add subtract multiply divide true_divide maximum minimum".split())
+
+
 def filled(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """An array of that shape, with `array` in each of its places along the dimensions that `array` lacks."""
     out = np.empty(shape, array.dtype)
@@ -75,13 +79,16 @@ def filled(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def repeated(array: Any, name: str, beside: Any, function: str) -> tuple[str, Made] | None:
     """How a small array is brought to the shape of the one that a ufunc gets beside it: a call, and what it gives.
 
-    None where it has that shape, or the result could lie in memory in another way.
+    None where it has that shape, or the result could lie in memory in another way. The ufunc must round each result as
+    it is in `ROUNDED`: other loops of NumPy's may be taken for other strides.
 
     function: the name of `filled`.
     """
     if array.__class__ is not np.ndarray or beside.__class__ is not np.ndarray:
         return None
     if array.shape == beside.shape or not (array.ndim and array.size and beside.size <= FEW):
+        return None
+    if array.dtype.kind == "c":  # whose products are fused with sums in some loops
         return None
     if array.dtype is not beside.dtype or not beside.flags.c_contiguous:
         return None

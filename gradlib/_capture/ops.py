@@ -29,7 +29,7 @@ from ..tape.source import user_frame
 from ..tape.storage import Storage, version_of
 from ..tape.tensor import Tensor
 from .inline import always_declines, calls, holds_arrays, out_of
-from .memory import OUT, Made, filled, made, repeated
+from .memory import OUT, ROUNDED, Made, filled, made, repeated
 from .totals import total_of
 from .writer import Writer
 
@@ -195,7 +195,7 @@ class Ops(Writer):
         new = None
         half = declared is not op.forward
         if overlay is None and op.ufunc and not half:
-            if len(arrays) == 2 and not self.draft.fuses:
+            if len(arrays) == 2 and op.ufunc in ROUNDED and not self.draft.fuses:
                 arrays, names, ins = self._of_one_shape(arrays, names, ins)
             text, new = self._ufunc(op, getattr(xp, op.ufunc), arrays, names, raw)
         else:

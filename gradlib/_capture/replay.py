@@ -14,7 +14,7 @@ from ..operators.index.keys import index_error
 from ..tape import pytree
 from ..tape.attributes import raw_attributes
 from ..tape.modes import state
-from ..tape.node import leaf_edge
+from ..tape.node import leaf_edge, next_seq
 from ..tape.recording import LABEL
 from ..tape.source import describe
 from ..tape.tensor import Tensor
@@ -74,7 +74,11 @@ class Plan:
         ]  # theirs as long as they live
         # results of all replays share their node, as long as nobody puts something on it
         nodes = [how[1] for kind, how in makers if kind == "fresh"]
-        self.ends += [node for node in nodes if node is not None and node is not HANGING]
+        spent = [node for node in nodes if node is not None and node is not HANGING]
+        self.ends += spent
+        # nodes of results that backward has used up, and whether a pass comes to them before what else hangs
+        newest = 0 if region is None else region.graph.newest
+        self.spent = [(node, node.seq > newest) for node in spent if region is not None]
 
     def fits(self, tensors: list) -> bool:
         """Whether all that the plan leaves out would be the same again, called with these tensors."""
@@ -144,6 +148,8 @@ class Plan:
         """The results of a step, which hang on a node."""
         reached = self.reached.tensors
         node = region.node(tensors, reached, results[1], forward, memory)
+        for used, newer in self.spent:
+            used.seq = next_seq() if newer else node.seq - 0.5
         made: list[Any] = []
         found = self._result(results[0], tensors, node, made)
         region.results(node, tensors, reached, made)

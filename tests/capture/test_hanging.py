@@ -609,3 +609,32 @@ def test_what_cannot_be_looked_into_is_replayed_in_parts():
         model(torch.ones(6, 4)).sum().backward()
     assert model._call.replays == 0 and model._call.parts.replays == 1
     assert "ReferenceType" in torch.explain(model._call)[0].why
+
+
+@pytest.mark.parametrize("used_first", [False, True])
+def test_a_pass_that_comes_to_used_nodes(used_first):
+    """It raises where it comes to them: what it has given by then is there, as in eager mode."""
+    a, b = [torch.ones(2, requires_grad=True) for _ in "ab"]
+
+    def both():
+        def used():
+            y = (a * 2).exp()
+            y.sum().backward()
+            return y
+
+        def hanging():
+            return (b * 3).exp()
+
+        return [f() for f in ((used, hanging) if used_first else (hanging, used))]
+
+    def seen(wrap):
+        found, f = [], wrap(both)
+        for _ in range(6):
+            a.grad = b.grad = None
+            x, y = f()
+            with pytest.raises(RuntimeError, match="second time"):
+                (x + y).sum().backward()
+            found.append(facts([a.grad, b.grad], named=False))
+        return found
+
+    assert seen(torch.capture) == seen(lambda f: f)
