@@ -8,6 +8,7 @@ element what it gives of the whole array.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -18,7 +19,9 @@ from . import formulas
 
 LARGE = 1 << 19  # elements from which an op of its own is spread
 PIECE = 1 << 16  # elements: what a formula makes on its way stays in the cache
-LONG_PIECE = 1 << 17  # of a ufunc, which makes nothing on its way
+LONG_PIECE = (
+    1 << 18
+)  # of a ufunc, which makes nothing on its way: shorter ones wait for Python's lock more often
 
 begun = False
 _share: Callable[
@@ -112,47 +115,81 @@ def _flat(values: tuple) -> tuple[list, tuple] | None:
 _SINGLE = (np.ndarray, np.generic, bool, int, float, complex, str, type(None), np.dtype)
 
 
+def _rows(values: tuple) -> tuple[list, tuple] | None:
+    """The same for arguments that are broadcast, as they are; None where they are not for pieces of rows.
+
+    One has the shape of the result, and all are without gaps, so that the result is, too.
+    """
+    arrays = [v for v in values if v.__class__ is np.ndarray and v.ndim]
+    if len(arrays) < 2 or not all([a.flags.c_contiguous and a.size for a in arrays]):
+        return None
+    shape = max(arrays, key=lambda a: a.size).shape
+    if len(shape) < 2 or any([a.ndim > len(shape) for a in arrays]):
+        return None
+    for a in arrays:
+        if any([n not in (1, m) for n, m in zip(a.shape[::-1], shape[::-1], strict=False)]):
+            return None
+    return list(values), shape
+
+
+def _found(values: tuple) -> tuple[list, tuple, Any] | None:
+    """The arguments of a ufunc for `into`, the shape of the result, and the shape to write it in."""
+    if _width() == 1:
+        return None
+    if (found := _flat(values)) is not None:
+        return *found, -1
+    if (found := _rows(values)) is not None:
+        return *found, found[1]
+    return None
+
+
+def _cut(values: Iterable, like: Any, part: slice) -> list:
+    """A part of each of the values that have as many rows as `like`, and what is the same for all rows."""
+    n, ndim = len(like), like.ndim
+    return [v[part] if getattr(v, "ndim", 0) == ndim and len(v) == n else v for v in values]
+
+
 def spread(kernel: Any, *arrays: Any, out: Any = None) -> Any:
     """``kernel(*arrays)`` of a ufunc, on several threads where its arguments allow it.
 
     out: a contiguous array of the shape and dtype of the result, which is written there.
     """
-    found = _flat(arrays) if _width() > 1 else None
+    found = _found(arrays)
     if found is None:
         return kernel(*arrays) if out is None else kernel(*arrays, out=out)
-    flat, shape = found
+    given, shape, written = found
     if out is None:
-        dtype = kernel(*[v[:0] if _is_vector(v) else v for v in flat]).dtype
-        out = np.empty(shape, dtype)
-    into(kernel, *flat, out.reshape(-1))
+        none = [v.reshape(-1)[:0] if getattr(v, "ndim", 0) else v for v in given]
+        out = np.empty(shape, kernel(*none).dtype)
+    into(kernel, *given, out.reshape(written))
     return out
 
 
 def into(kernel: Any, *arrays: Any) -> None:
-    """``kernel(*arrays[:-1], out=arrays[-1])`` for vectors and single numbers: piece by piece."""
+    """``kernel(*arrays[:-1], out=arrays[-1])``, piece by piece: of vectors, or of rows."""
     *given, out = arrays
-    n = out.size
+    step = max(1, LONG_PIECE * len(out) // out.size)
 
     def piece(k: int) -> None:
-        part = slice(k * LONG_PIECE, (k + 1) * LONG_PIECE)
-        kernel(*[v[part] if _is_vector(v) else v for v in given], out=out[part])
+        part = slice(k * step, (k + 1) * step)
+        kernel(*_cut(given, out, part), out=out[part])
 
-    _share(-(-n // LONG_PIECE), piece)
+    _share(-(-len(out) // step), piece)
 
 
 def spread_inplace(kernel: Any, *arrays: Any) -> bool:
     """``kernel(*arrays, out=arrays[0])`` of a ufunc; False where it is not for threads, and nothing is written."""
-    found = _flat(arrays) if _width() > 1 else None
+    found = _found(arrays)
     if found is None:
         return False
-    target, *others = found[0]
-    if not target.flags.writeable:
+    (target, *others), shape, _ = found
+    if not target.flags.writeable or target.size != math.prod(shape):
         return False
     for k, v in enumerate(others):
         if v.__class__ is np.ndarray and np.may_share_memory(v, target):
             if not v.ndim:
                 others[k] = v.copy()  # one of the numbers that are written
-            elif v.ctypes.data != target.ctypes.data:
+            elif v.ctypes.data != target.ctypes.data or v.shape != target.shape:
                 return False
     into(kernel, target, *others, target)
     return True

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 PACK_LIMIT = 1 << 15  # elements: larger tensors are updated in their own memory
 CHUNK = 1 << 20  # bytes of an array that a rule works on at a time: all stay in the last cache
-PART = 1 << 18  # the same where there are several threads, each of which has some
+PART = (
+    1 << 19
+)  # the same where there are several threads: shorter ones wait for the lock of Python more often
 SHARED = 1 << 18  # elements from which the pieces run on several threads
 MAX_REPACKS = 16  # a set of parameters that changes all the time is not worth packing
 

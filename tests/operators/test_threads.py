@@ -199,6 +199,52 @@ def test_a_number_of_the_memory_that_is_written():
         assert not spreading.spread_inplace(np.add, x[1:], x[:-1])  # NumPy knows what to do
 
 
+BESIDE = [
+    (700,),
+    (1, 700),
+    (800, 1),
+    (1, 1),
+    (800, 700),
+    (1,),
+    (3, 1, 1),
+    (1, 1, 700),
+    (3, 800, 1),
+    (3, 1, 700),
+]
+
+
+@pytest.mark.parametrize("shape", BESIDE, ids=str)
+@pytest.mark.parametrize("dtype", [gl.float32, gl.complex64, gl.int64, gl.bfloat16], ids=str)
+def test_broadcast_arguments_in_pieces_of_rows(shape, dtype):
+    g = gl.Generator().manual_seed(2)
+    large = (3, 800, 700) if len(shape) == 3 else (800, 700)
+    x = (gl.randn(*large, generator=g) * 50).to(dtype)
+    y = (gl.randn(*shape, generator=g) * 50).to(dtype)
+    for f in (
+        lambda: x + y,
+        lambda: y * x,
+        lambda: x - y,
+        lambda: x.clone().mul_(y),
+        lambda: x == y,
+        lambda: x.movedim(0, 1) + y.movedim(0, 1) if x.ndim == y.ndim else x.mT - y.reshape(-1)[0],
+    ):
+        same_for_all(f)
+
+
+def test_rows_of_the_memory_that_is_written():
+    """They are no argument to be read piece by piece: the first piece would change what the others read."""
+    gl.set_num_threads(2)
+    target = np.ones((800, 700), np.float32)
+    for part, may in (
+        (target[:1], False),
+        (target[0], False),
+        (target[0].copy(), True),
+        (target, True),
+    ):
+        assert spreading.spread_inplace(np.add, target, part) is may
+    assert not spreading.spread_inplace(np.add, np.ones(700, np.float32), target)
+
+
 @pytest.mark.parametrize("name", ["elu", "gelu", "silu", "tanh", "hardswish", "leaky_relu"])
 def test_gradients_of_sums(name, monkeypatch):
     """They are one number that is repeated, and shared out all the same."""
