@@ -56,26 +56,31 @@ def first_difference(
     return None
 
 
-_VARIABLES = re.compile(r"(?<![\w.])[tarAc]\d+\b")
+_split = re.compile(r"(?<![\w.])([tarAcv]\d+)\b").split
 _functions: dict[tuple, Any] = {}  # of lines, whatever their variables are called
 
 
-def _function_of(line: Any) -> tuple[Any, tuple[str, ...]]:
+def _function_of(line: Any) -> tuple[Any, list[str]]:
     """A line as a function that gives its results, and the variables that it is called with.
 
     Lines that only differ in these have one: to compile the lines of a plan takes longer than to run them.
     """
-    names: dict[str, str] = {}
-    text = _VARIABLES.sub(lambda m: names.setdefault(m[0], f"p{len(names)}"), line.text)
-    outs = "".join(f"{names.get(n, n)}, " for n in line.outs)
-    found = _functions.get((text, outs))
+    parts = _split(line.text)
+    between, names = parts[::2], parts[1::2]
+    first = [names.index(n) for n in names]
+    outs = [names.index(n) for n in line.outs]
+    key = (*between, *first, *outs)
+    found = _functions.get(key)
     if found is None:
         if len(_functions) >= MOST:
             _functions.clear()
+        given = ", ".join([f"p{k}" if k == i else f"q{k}" for k, i in enumerate(first)])
+        text = "".join([f"{x}p{i}" for x, i in zip(between, first, strict=False)]) + between[-1]
+        results = "".join(f"p{i}, " for i in outs)
         space: dict[str, Any] = {**FUNCTIONS, "__name__": "gradlib.generated"}
-        exec(f"def run({', '.join(names.values())}):\n    {text}\n    return ({outs})", space)
-        found = _functions[text, outs] = space["run"]
-    return found, tuple(names)
+        exec(f"def run({given}):\n    {text}\n    return ({results})", space)
+        found = _functions[key] = space["run"]
+    return found, names
 
 
 def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list[str]]:

@@ -89,7 +89,8 @@ class Ops(Writer):
             return self._execute(op, args, attrs, compute, given)
         finally:
             self.writing = outer
-            self.watch.start()
+            if not self.unwatched:
+                self.watch.start()
 
     def _as_always(self, op: Any, args: tuple, attrs: tuple, compute: Any, given: Any) -> Any:
         """What an op gives without a recorder; `given` as in `interpret.execute`."""

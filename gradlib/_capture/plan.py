@@ -179,10 +179,16 @@ class Draft:
         for name in inside_plan:
             groups.last[groups.of(name)] = len(self.lines)
         layout = Layout(self.lines, groups)
-        inside = {self.lines[i].outs[0] for i in layout.places}  # which are not dropped
         for i, line in enumerate(self.lines):
             for name in (*line.ins, *line.outs):
                 last[name] = i
+        # arrays in the memory of the plan, under all their names, are not dropped
+        inside = {groups.of(self.lines[i].outs[0]) for i in layout.places}
+        ends: list[list[str]] = [[] for _ in self.lines]
+        for name, i in last.items():
+            if name[0] in "tr" and name not in kept:
+                if groups.of(name) not in inside or not groups.whole(name):
+                    ends[i].append(name)
         body = []
         if given:
             body.append("".join(f"{name}, " for name in given) + "= arguments")
@@ -195,12 +201,9 @@ class Draft:
             if taken and not (line.leaf or self._only_computes(line)):
                 taken.hand_over(body, numbers, names)
             taken.see(line)
-            before = self.lines[i - 1] if i else None
-            if recorded and line.what and not (before and _of_one(before, line)):
+            if recorded and line.what and not (i and _of_one(self.lines[i - 1], line)):
                 body.append("start_ = clock()")
-            text = line.text
-            gone = [n for n in dict.fromkeys((*line.ins, *line.outs)) if last[n] == i]
-            gone = [n for n in gone if n not in kept and n[0] in "tr" and n not in inside]
+            text, gone = line.text, ends[i]
             if line.made is not None and i in layout.places:
                 text = f"{line.outs[0]} = {line.made.text.replace(OUT, f'm{layout.places[i]}')}"
             elif i in layout.turned:
@@ -227,7 +230,8 @@ class Draft:
             if recorded and line.what and not _of_one(line, *self.lines[i + 1 : i + 2]):
                 names[f"e{i}"] = line.node or line.what, line.site, bool(line.node)
                 body.append(f"replayed(*e{i}, start_)")
-            numbers += [i] * (1 + len(body) - len(numbers))
+            while len(numbers) <= len(body):
+                numbers.append(i)
         if taken:
             taken.hand_over(body, numbers, names)
         body.append(f"return {returns}")

@@ -265,9 +265,10 @@ class Recorder(Ops, Backward, Reads):
         """Of `recording.Recorder`: what is no op is of interest; an op runs nothing of the program, as a rule."""
         if scope == recording.OP and not self.depth:
             if op is not None:
-                warns = name.endswith("_")  # as writes may
-                if not (self.off or state.bits & _RUNS_MORE or warns):
+                # writes may warn, whose names end so
+                if self.refused is None and not state.bits & _RUNS_MORE and name[-1] != "_":
                     self.watch.stop()
+                    self.unwatched = True
                     return _UNWATCHED
             elif sys._getframe(2).f_code is recording.function_span.__code__:
                 self.notes.plain = False  # a custom Function, whose ops are recorded
@@ -281,6 +282,7 @@ class Recorder(Ops, Backward, Reads):
 
     def exit(self, token: Any, result: Any) -> None:
         if token is _UNWATCHED:
+            self.unwatched = False
             self.watch.start()
 
     def host_reads(self, name: str, tensor: Any) -> None:

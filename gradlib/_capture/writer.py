@@ -80,6 +80,7 @@ class Writer:
         self.confirms = self.confirmed = False
         self.values: dict[str, Any] = {}  # arrays by variable
         self.watch: Any = Watch(self)
+        self.unwatched = False  # inside an op that runs nothing of the program
         for i, t in enumerate(arguments):
             self._name(t._array, f"a{i}")
         self.versions = {id(t): [t, version_of(t)] for t in (*reached.tensors.values(), *arguments)}
@@ -128,8 +129,9 @@ class Writer:
             bits, state.recorder = self.before
             state.capture = self.capture
             modes.set_bits(bits)
-            if not self.recorder.depth and self.capture is not None:
-                self.recorder.watch.start()
+            recorder = self.recorder
+            if not (recorder.depth or recorder.unwatched) and self.capture is not None:
+                recorder.watch.start()
 
     def other_recorders(self) -> tuple:
         """Recorders that the step itself has added."""
