@@ -85,6 +85,7 @@ class Follower(Recorder):
         self.notes.note("item", tensor)
 
     def cast_once(self, tensor: Any, target: Any) -> Any:
-        """Steps whose plans ask for casts are written down twice."""
-        self.refuse("a parameter is cast")
+        """A parameter in a half type; a step whose casts outlive it is written down twice."""
+        if self.outlives:
+            self.refuse("a parameter is cast")
         return super().cast_once(tensor, target)

@@ -186,9 +186,9 @@ class Draft:
         inside = {groups.of(self.lines[i].outs[0]) for i in layout.places}
         ends: list[list[str]] = [[] for _ in self.lines]
         for name, i in last.items():
-            if name[0] in "tr" and name not in kept:
-                if groups.of(name) not in inside or not groups.whole(name):
-                    ends[i].append(name)
+            stays = groups.of(name) in inside and groups.whole(name)
+            if name[0] in "tr" and name not in kept and not stays:
+                ends[i].append(name)
         body = []
         if given:
             body.append("".join(f"{name}, " for name in given) + "= arguments")

@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ..tape import errors, handed, lazy, modes
 from ..tape.device import stored
@@ -29,7 +28,7 @@ from ..tape.memory import pointer
 from ..tape.modes import FORWARD_AD, VMAP, shared, state
 from ..tape.pytree import flatten, unflatten
 from ..tape.tensor import Tensor
-from ..tape.valueless import Valueless
+from ..tape.valueless import Valueless, stand_in
 from .registry import REGISTRY
 from .vmap_texts import (
     CAPTURED,
@@ -76,7 +75,7 @@ def wrap(level: BatchLevel, physical: Tensor, batched: bool = True) -> Logical:
         if array.__class__ is shared.sparse:
             raise NotImplementedError(SPARSE.format(array.pattern.layout))
         # on a device, or lazy: something with the same layout stands for it
-        array = as_strided(np.empty(1, array.dtype), array.shape, array.strides)
+        array = stand_in(array)
     logical = (np.ndarray.__getitem__(array, (0, ...)) if batched else array).view(Logical)
     logical.physical, logical.level, logical.batched = physical, level, batched
     return logical

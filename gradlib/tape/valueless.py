@@ -27,6 +27,22 @@ class Valueless(np.ndarray):
     __array_ufunc__ = __array_function__ = _refuse
 
 
+def stand_in(array: Any) -> np.ndarray:
+    """An array of the same layout whose values nobody asks for: the memory is its own all the same.
+
+    What reads it without asking (NumPy's own conversions do) finds nothing of the program's there.
+    """
+    low = high = 0
+    for n, step in zip(array.shape, array.strides, strict=True):
+        if step < 0:
+            low += (n - 1) * step
+        else:
+            high += (n - 1) * step
+    size = max(high - low, 0) + array.dtype.itemsize
+    memory = np.full(size, 0xFF, np.uint8) if size <= 4096 else np.empty(size, np.uint8)
+    return np.ndarray(array.shape, array.dtype, memory, -low, array.strides)
+
+
 _METADATA = set(
     "base ctypes data device dtype flags itemsize nbytes ndim shape size strides view T mT".split()
 )

@@ -155,3 +155,29 @@ def test_what_notes_do_not_tell_is_written_down_twice(recordings, kind):
         step(torch.ones(3))
     assert step.replays == 1, torch.explain(step)
     assert len(recordings) == 2
+
+
+def test_autocast_inside_and_around(recordings):
+    """Casts that end with a block inside are ops; those of a block around the step outlive it."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3))
+
+    def loss(x):
+        return model(x).float().square().sum()
+
+    def inside(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return loss(x)
+
+    x = torch.randn(5, 4)
+    want = inside(x).item()
+    step = torch.capture(inside)
+    assert [step(x).item() for _ in range(5)] == [want] * 5
+    assert step.replays == len(recordings) == 1, torch.explain(step)
+    step = torch.capture(loss)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert step(x).item() == want
+    for _ in range(5):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert step(x).item() == want
+    assert step.replays == 1, torch.explain(step)
+    assert len(recordings) == 3

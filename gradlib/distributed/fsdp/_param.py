@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ...nn.parameter import Parameter
 from ...operators import public as ops
 from ...tape.storage import bump, version_of
 from ...tape.tensor import Tensor
-from ...tape.valueless import Valueless
+from ...tape.valueless import Valueless, stand_in
 from ..device_mesh import DeviceMesh
 from ..tensor._dtensor import DTensor, wrap
 from ..tensor._layout import Layout, part
@@ -37,7 +36,7 @@ class FreedArray(Valueless):
     @classmethod
     def like(cls, array: Any, physical: Tensor) -> FreedArray:
         """Of the shape and dtype of `array`; `physical` says on which device."""
-        made = as_strided(np.empty(1, array.dtype), array.shape, array.strides).view(cls)
+        made = stand_in(array).view(cls)
         made.physical = physical
         return made
 
