@@ -120,8 +120,11 @@ def test_strides_are_kept():
     out = round_trip(t)
     assert out.stride() == t.stride() == (1, 3)
     assert out.tolist() == t.tolist()
-    expanded = round_trip(gradlib.ones(1).expand(4))
-    assert expanded.stride() == (0,)
+
+
+@pytest.mark.host  # on a device views by address do not know whose memory they have
+def test_strides_of_expanded_tensors_are_kept():
+    assert round_trip(gradlib.ones(1).expand(4)).stride() == (0,)
 
 
 def test_views_share_memory_again():
@@ -219,7 +222,7 @@ def test_storages_are_aligned_and_can_be_mapped(tmp_path):
     assert out["a"].data_ptr() % 64 == 0
     out["a"].fill_(3.0)  # does not reach the file
     assert load(path)["a"].tolist() == [1.0] * 5
-    assert type(out["a"]._array) is np.ndarray
+    assert type(out["a"]._array) is type(gradlib.ones(1)._array)
     with pytest.raises(ValueError, match="file path"):
         load(io.BytesIO(path.read_bytes()), mmap=True)
 
@@ -328,7 +331,7 @@ def test_big_endian_files():
 def with_location(location):
     """A file with a tensor that says it was saved on `location`."""
     file = io.BytesIO()
-    save(gradlib.ones(2), file)
+    save(gradlib.ones(2, device="cpu"), file)
     changed = io.BytesIO()
     with zipfile.ZipFile(file) as source, zipfile.ZipFile(changed, "w") as target:
         for name in source.namelist():

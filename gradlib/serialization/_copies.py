@@ -13,9 +13,10 @@ from ..operators.sparse.make import copied as copied_sparse
 from ..tape import dtypes
 from ..tape.device import copied
 from ..tape.lazy import bits_of, is_lazy, physical_of, raw_values, wrap
-from ..tape.memory import dense_bytes, flat_bytes, owner, view_of
+from ..tape.memory import bytes_needed, dense_bytes, flat_bytes, owner, view_of
 from ..tape.sparse import Sparse, is_sparse
 from ..tape.tensor import Tensor, to_host
+from ..tape.untyped import UntypedStorage, storage_of
 from . import _names as names
 from ._storages import address, span, strides_of
 
@@ -63,6 +64,19 @@ def _whole_owner(array: Any, any_order: bool = False) -> Any:
     if root.flags.c_contiguous or root.flags.f_contiguous:
         return root
     return root if any_order and dense_bytes(root) is not None else None
+
+
+def _on_device(array: Any) -> tuple[UntypedStorage, int] | None:
+    """The storage of an array on a device, which plain pickle knows again and copy.copy takes as it is, and its offset.
+
+    None for the host's, and where the storage does not hold all of it (views by address do not know their base).
+    """
+    if isinstance(array, np.ndarray) or span(array) is None:
+        return None
+    storage = storage_of(array)
+    offset = (address(array) - address(storage._root)) // array.itemsize
+    need = bytes_needed(array.itemsize, offset, array.shape, strides_of(array))
+    return (storage, offset) if offset >= 0 and need <= storage.nbytes() else None
 
 
 def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
@@ -120,6 +134,8 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
         return _rebuild_tensor, args, attributes_of(t) or None
     if memory is not None:
         offset = (address(array) - address(memory)) // array.itemsize
+    elif (found := _on_device(array)) is not None:
+        memory, offset = found
     else:
         memory = to_host(array).copy("K")
         strides = strides_of(memory)
@@ -132,7 +148,7 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
 
 def _rebuild_tensor(
     kind: type,
-    memory: np.ndarray | None,
+    memory: np.ndarray | UntypedStorage | None,
     geometry: tuple[str, tuple[int, ...], tuple[int, ...], int],
     where: str,
     requires_grad: bool,
@@ -144,8 +160,10 @@ def _rebuild_tensor(
     if memory is None:
         made = names.rebuild_meta(dtypes.by_name(dtype), shape, strides, False)
         return _dressed(made, kind, requires_grad, attributes or {})
-    made = Tensor._make(view_of(flat_bytes(memory), dtypes.by_name(dtype), offset, shape, strides))
-    if where != "cpu":
+    there = isinstance(memory, UntypedStorage)
+    raw = flat_bytes(memory._root if there else memory)
+    made = Tensor._make(view_of(raw, dtypes.by_name(dtype), offset, shape, strides))
+    if where != "cpu" and not there:
         made = made.to(where)
     made = Tensor._make(wrap(made, bits))
     return _dressed(made, kind, requires_grad, attributes or {})

@@ -483,6 +483,8 @@ def _checked_bytes(data: Any) -> np.ndarray:
 def _moved(root: Any, where: device) -> Any:
     """The memory of a raw array on another device."""
 
+    if isinstance(root, np.ndarray) and where.type != "cpu":
+        root = root.view(np.ndarray)  # a mapped file, which is of a class of its own
     moved = handed.Tensor._make(root).to(where)._array
     return root if moved is root else memory.flat_bytes(moved)
 
