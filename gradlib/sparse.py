@@ -18,7 +18,6 @@ from .operators.sparse import products as _products
 from .operators.sparse import rules as _rules
 from .operators.sparse.make import sparse_coo_tensor as _sparse_coo_tensor
 from .tape import dtypes as _dtypes
-from .tape.arrays import kernels_of as _kernels_of
 from .tape.dtypes import dtype as _dtype
 from .tape.dtypes import int64 as _int64
 from .tape.layout import layout as _layout
@@ -253,8 +252,7 @@ def spdiags(
     inside = (row >= 0) & (row < height)
     places = np.stack([row[inside], column[inside]])
     source = (which * rows.shape[1] + column)[inside]
-    xp = _kernels_of(rows._array)
-    values = rows.reshape(-1)[Tensor._make(xp.asarray(source))]
+    values = rows.reshape(-1)[Tensor._make(source).to(rows.device)]
     made = _sparse_coo_tensor(Tensor._make(places), values, (height, width))
     return made if layout in (None, _COO) else _methods.to_sparse(made, layout=layout)
 

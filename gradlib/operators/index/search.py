@@ -11,6 +11,7 @@ from ...op.plain_numbers import is_number
 from ...op.vmap import each_entry
 from ...tape import dtypes, errors
 from ...tape.arrays import backend_of
+from ...tape.device import beside
 from ...tape.modes import made_of_numbers, unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import refuse
@@ -293,9 +294,10 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    rows = _nonzero(backend_of(input._array), input._array)[:size]
-    array = backend_of(rows).full((size, rows.shape[1]), fill_value, I8)
-    array[: rows.shape[0]] = rows
+    with beside(input._array):
+        rows = _nonzero(backend_of(input._array), input._array)[:size]
+        array = backend_of(rows).full((size, rows.shape[1]), fill_value, I8)
+        array[: rows.shape[0]] = rows
     return write_out(out, Tensor._make(array))
 
 

@@ -217,6 +217,7 @@ def _check(input, grid, mode: int) -> None:
 
 @function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 @each_entry
+@beside_first
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """``nn.functional.grid_sample`` with its modes as numbers.
 

@@ -6,6 +6,7 @@ import math
 
 from ...op.declare import declare
 from ...op.expose import function, write_out
+from ...tape.device import beside
 from ...tape.tensor import Tensor
 from ..kinds import check_kind, check_parameters, narrow, wide_or_none
 from ..shape.pad import pad
@@ -248,14 +249,9 @@ def instance_norm(
             input, (running_mean, running_var), True, momentum
         ):
             mean, var, count = box
-            update_running(
-                running_mean,
-                running_var,
-                mean.reshape(n, c).mean(0),
-                var.reshape(n, c).mean(0),
-                count,
-                momentum,
-            )
+            with beside(mean):
+                of_batch = mean.reshape(n, c).mean(0), var.reshape(n, c).mean(0)
+            update_running(running_mean, running_var, *of_batch, count, momentum)
     else:
         out = batch_norm_op.call(
             flat,
