@@ -53,8 +53,9 @@ def _takes_by_value(op: Any, args: tuple, attrs: tuple) -> bool:
 def _left_to_numpy(op: Any, args: tuple, attrs: tuple) -> tuple:
     """`interpret.compute_raw`, with the strides that a ufunc gives."""
     raw, hidden = interpret.compute_raw(op, args, attrs)
-    if raw.ndim > 1 and raw.dtype not in HALVES:
-        arrays = [a._array if isinstance(a, Tensor) else a.value for a in args]
+    arrays = [a._array if isinstance(a, Tensor) else a.value for a in args]
+    in_rows = all([a.flags.c_contiguous for a in arrays if isinstance(a, ndarray)])
+    if not (in_rows or raw.ndim < 2 or raw.dtype in HALVES):
         raw = getattr(np, op.ufunc)(*arrays, dtype=raw.dtype)
     return raw, hidden
 

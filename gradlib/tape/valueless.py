@@ -35,10 +35,10 @@ def stand_in(array: Any) -> np.ndarray:
     low = high = 0
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:
-            low += (n - 1) * step
+            low += max(n - 1, 0) * step
         else:
-            high += (n - 1) * step
-    size = max(high - low, 0) + array.dtype.itemsize
+            high += max(n - 1, 0) * step
+    size = high - low + array.dtype.itemsize
     memory = np.full(size, 0xFF, np.uint8) if size <= 4096 else np.empty(size, np.uint8)
     return np.ndarray(array.shape, array.dtype, memory, -low, array.strides)
 

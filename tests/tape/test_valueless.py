@@ -12,6 +12,7 @@ LAYOUTS = {
     "columns": np.zeros((3, 4), "f4").T,
     "backwards": np.zeros((3, 4), "i8")[::-1, ::2],
     "nothing": np.zeros((3, 0, 2), "f2")[:, :, ::-1],
+    "nothing backwards": np.zeros((0, 3))[::-1],
     "one": np.zeros((), "c8"),
     "repeated": np.broadcast_to(np.zeros(3, bool), (1000, 3)),
     "large": np.zeros((300, 40))[::-1],
