@@ -217,7 +217,6 @@ def _check(input, grid, mode: int) -> None:
 
 @function("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 @each_entry
-@beside_first
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """``nn.functional.grid_sample`` with its modes as numbers.
 
@@ -241,6 +240,12 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     _check(input, grid, interpolation_mode)
     if not state.bits & AUTOCAST:
         same_dtype(input, grid)
+    return _sampled(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@beside_first
+def _sampled(input, grid, interpolation_mode, padding_mode, align_corners):
+    """`grid_sampler` of arguments that fit."""
     space, out = tuple(input.shape[2:]), tuple(grid.shape[1:-1])
     n = len(space)
     points = grid.reshape(grid.shape[0], math.prod(out), n)
