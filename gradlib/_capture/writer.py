@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ..operators.nn.batch_norm import Statistics
 from ..tape import modes, recording
@@ -31,6 +32,15 @@ def _is_private(array: Any) -> bool:
     return base is None or (
         base.__class__ is ndarray and base.base is None and sys.getrefcount(base) <= 3
     )
+
+
+def laid_alike(array: Any) -> Any:
+    """A copy with the strides of `array`, also along dimensions of one element, which copies may change."""
+    out = array.copy("K")
+    steps = zip(array.shape, array.strides, out.strides, strict=True)
+    if out.strides == array.strides or any([n > 1 and a != b for n, a, b in steps]):
+        return out
+    return as_strided(out, strides=array.strides)
 
 
 def root_of(array: Any) -> Any:
@@ -325,9 +335,12 @@ class Writer:
             return None
         name = self.draft.fresh()
         with self.quiet():
-            kept = array.copy("K")
+            kept = laid_alike(array)
+        text = f"{self.draft.constant(kept)}.copy('K')"
+        if kept.copy("K").strides != array.strides:
+            text = f"{self.draft.constant(laid_alike)}({self.draft.constant(kept)})"
         self.emit(
-            f"{name} = {self.draft.constant(kept)}.copy('K')",
+            f"{name} = {text}",
             (name,),
             (),
             "a tensor made in the step",

@@ -799,3 +799,21 @@ def test_errors_of_writes_while_they_are_recorded():
     step = torch.capture(f)
     for k in range(4):
         assert outcome(step, x_of(k)) == outcome(f, x_of(k))
+
+
+def test_tensors_of_numbers_with_strides_of_their_own():
+    """A dimension of one element may have any stride, which a copy in that order does not keep."""
+    x = torch.ones(4, 2)[:, ::2]
+    step = torch.capture(lambda x: torch.ones_like(x) * 2 + x)
+    made = torch.ones_like(x)
+    for _ in range(5):
+        assert step(x).tolist() == [[3.0]] * 4
+    assert step.replays == 1, torch.explain(step)
+    step = torch.capture(
+        lambda x: (torch.ones_like(x).t().contiguous().t(), torch.full_like(x, 2.0))
+    )
+    for _ in range(5):
+        assert [t.stride() for t in step(x)] == [
+            torch.ones_like(x).t().contiguous().t().stride(),
+            made.stride(),
+        ]
