@@ -1,6 +1,6 @@
 """A draft is tried out before it becomes a plan: its lines are run once more, and have to give what the step gave.
 
-That is done in the recording that confirms a draft, before the step does something that cannot be repeated: an
+That is done in the first recording, before the step does something that cannot be repeated: an
 optimizer's step, a write to an argument or a buffer, a look at a gradient. What lines write to memory of the step they
 write to their own; gradients are not set, and the random numbers are those that the step drew.
 """

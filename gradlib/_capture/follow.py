@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..amp._casts import casts
 from ..tape import engine, pytree
 from ..tape.modes import FORWARD_AD, VMAP, state
 from .recorder import Recorder
@@ -31,7 +32,7 @@ class Follower(Recorder):
             return super().execute(op, args, attrs, compute, given)
         self.notes.note(op, args, attrs)
         result = self._as_always(op, args, attrs, compute, given)
-        self.notes.made((result,) if op.n_out == 1 else result)
+        self.notes.made([t._array for t in ((result,) if op.n_out == 1 else result)])
         return result
 
     def write(self, op: Any, tensor: Any, args: tuple, attrs: tuple, proceed: Any) -> tuple:
@@ -60,7 +61,9 @@ class Follower(Recorder):
         """``function(*args)``, a function on raw arrays."""
         if self.off or self.depth or not self.is_alone():
             return function(*args)
-        return self._noted("raw", function, args)
+        result = self._noted("raw", function, args)
+        self.notes.made([] if result is None else [result])
+        return result
 
     def whole(self, name: str, function: Callable, args: tuple) -> Any:
         """``function(*args)``, a method of an optimizer."""
@@ -87,5 +90,6 @@ class Follower(Recorder):
     def cast_once(self, tensor: Any, target: Any) -> Any:
         """A parameter in a half type; a step whose casts outlive it is written down twice."""
         if self.outlives:
-            self.refuse("a parameter is cast")
-        return super().cast_once(tensor, target)
+            self.notes.plain = False
+        known = casts.known(tensor, target)
+        return casts.make(tensor, target) if known is None else known

@@ -52,22 +52,25 @@ class Notes:
         """One more thing that the step does."""
         self.events.append((what, state.bits, *map(self._noted, values)))
 
-    def backward(self, roots: Any, grads: Any, *rest: Any) -> None:
-        """A pass begins."""
-        self.note("backward", [self._edge(e) for e in roots], grads, *rest)
+    def backward(
+        self, roots: Any, grads: Any, keep: bool, create: bool, inputs: Any, add: bool
+    ) -> None:
+        """A pass begins; see `engine.run_backward`."""
+        wanted = None if inputs is None else [self._edge(e) for e in inputs]
+        self.note("backward", [self._edge(e) for e in roots], grads, keep, create, wanted, add)
 
     def created(self, tensor: Any) -> None:
         """A tensor that no op made: which numbers it has is of interest as soon as it is used."""
         self._made[id(tensor._array)] = tensor
         self._kept.append(tensor)
 
-    def made(self, tensors: Any) -> None:
-        """Tensors that an op made."""
-        for t in tensors:
-            if id(t._array) not in self._numbers:
+    def made(self, arrays: Any) -> None:
+        """Arrays that an op or a draw made."""
+        for array in arrays:
+            if id(array) not in self._numbers:
                 self._count += 1
-                self._numbers[id(t._array)] = self._count
-                self._kept.append(t._array)
+                self._numbers[id(array)] = self._count
+                self._kept.append(array)
 
     def result(self, leaves: list, spec: Any) -> None:
         """What the step returns, with `READ` for numbers that it read; there is nothing more to come."""
@@ -97,7 +100,7 @@ class Notes:
             return self._number(value)
         if value.__class__ is Number:
             return value.value, value.dtype
-        if value.__class__ in (tuple, list):
+        if isinstance(value, (tuple, list)):  # a list that is filled by the op is empty yet
             return [self._noted(v) for v in value]
         if isinstance(value, dict):
             return {k: self._noted(v) for k, v in value.items()}

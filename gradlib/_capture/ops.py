@@ -149,7 +149,7 @@ class Ops(Writer):
             self.notes.plain = False
             self.watch.start()
         result = interpret.connect(op, args, attrs, tensors, hidden)
-        self.notes.made(tensors)
+        self.notes.made([t._array for t in tensors])
         self._note(op, tensors, hidden, outs)
         return result
 

@@ -86,6 +86,7 @@ class Draft:
         self.graph: Any = None  # of results that backward may be called on
         self.casts: list[Any] = []  # of parameters, see `casting`
         self.confirmed = False  # whether its lines were tried out
+        self.returned: Any = None  # see `Recorder.result`
         self._by_id: dict[int, str] = {}
         self._count = 0
 

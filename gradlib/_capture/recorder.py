@@ -188,6 +188,7 @@ class Recorder(Ops, Backward, Reads):
                   function.__name__, True, undone=own, again=own)  # fmt: skip
         if result is not None:
             self._name(result, out)
+            self.notes.made([result])
             self.drawn.add(out)
         return result
 

@@ -169,6 +169,7 @@ class _Entry:
         self.plans: list[Plan] = []
         self.before: list[Draft] = []  # of recordings before this one, each for other values
         self.candidate: tuple[Plan, Notes, Draft] | None = None  # to be confirmed by the next run
+        self.twice = False  # the next run did not: the step is written down twice
         self.hits = self.misses = 0  # of plans that are for the values that they read
         self.reads_others = ""
         self.quicker = False  # the step itself, than its replay
@@ -393,17 +394,19 @@ class Captured(StandIn):
         """Run the step, and use the plan of the run before if that did the same; `MISSED` where it does not fit."""
         assert entry.candidate is not None
         (plan, notes, draft), entry.candidate = entry.candidate, None
-        entry.before.append(draft)  # with which the next recording has to agree, if this does not
         if not plan.fits(tensors):
+            entry.before.append(draft)  # with which a recording now has to agree
             return MISSED
         follower = Follower(plan.reached, tensors, Learned())
         try:
             result = follower.follow(self.step, args, kwargs)
         finally:
             follower.let_go()
-        if not follower.off and notes.differ(follower.notes) is None and plan.reached.unchanged():
-            entry.before.remove(draft)
+        same = not follower.off and follower.notes.plain and notes.differ(follower.notes) is None
+        if same and plan.reached.unchanged():
             self._use(entry, plan)
+        else:  # two recordings, one after the other, tell whether that matters
+            entry.twice = True
         return result
 
     def _use(self, entry: _Entry, plan: Plan) -> None:
@@ -462,8 +465,8 @@ class Captured(StandIn):
         draft = recorder.draft
         alike = [d for d in entry.before if d.guards == draft.guards and d.casts == draft.casts]
         before = next(iter(alike), None)
-        draft.graph, draft.confirmed = recorder.graph, recorder.confirmed
-        if before is None and draft.confirmed and recorder.notes.plain:
+        draft.graph, draft.confirmed, draft.returned = recorder.graph, recorder.confirmed, returned
+        if before is None and draft.confirmed and recorder.notes.plain and not entry.twice:
             pending = copy.copy(draft)  # lines of the plan may be put together
             entry.candidate = self._plan(entry, recorder, returned), recorder.notes, pending
             return result
@@ -480,6 +483,8 @@ class Captured(StandIn):
         where = before.agrees(draft)
         if where is None and not _same_graph(before.graph, recorder.graph):
             where = "the graph of what it returns"
+        if where is None and not _same_return(before.returned, returned):
+            where = "what it returns"
         if where is None:
             self._use(entry, self._plan(entry, recorder, returned))
             entry.before.remove(before)
@@ -567,6 +572,15 @@ _SPECIAL = (
     "or it is a view of one that requires grad"
 )
 _REACHED = "a tensor among its arguments is one that the step reaches by itself, too"
+
+
+def _same_return(a: tuple, b: tuple) -> bool:
+    """Whether two recordings return the same variables, in the same places."""
+    places = [
+        [(kind, value if kind in ("again", "argument") else None) for kind, value in makers]
+        for _, makers, _ in (a, b)
+    ]
+    return a[0] == b[0] and a[2] == b[2] and places[0] == places[1]
 
 
 def _same_graph(a: Any, b: Any) -> bool:

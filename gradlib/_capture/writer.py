@@ -86,7 +86,7 @@ class Writer:
         # of lines that are written now: where in the program, and of which node what
         self.writing: tuple[Any, str, str] | None = None
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`
-        # a draft of a recording before, which is tried out as soon as it has to be
+        # whether the draft is tried out as soon as it has to be, and whether it was
         self.confirms = self.confirmed = False
         self.values: dict[str, Any] = {}  # arrays by variable
         self.watch: Any = Watch(self)
@@ -322,7 +322,7 @@ class Writer:
         return name
 
     def _made_of_numbers(self, array: Any) -> str | None:
-        """The array of a tensor that is made of numbers: the same each time, which the second recording confirms."""
+        """The array of a tensor that is made of numbers: the same each time, which the next run confirms."""
         t = self.created_here.get(id(array))
         if (
             t is None
