@@ -27,6 +27,7 @@ as `overlays` (None: there are none). Generated code asks for an overlay once, w
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -149,17 +150,25 @@ def _put(table: dict[str, Callable], names: tuple[str, ...], function: Callable)
 
 def _first_of(function: Callable, other: Callable) -> Callable:
     """What `function` gives, or `other` where that says NotImplemented."""
-
-    @functools.wraps(function)
-    def overlay(*args, **kwargs):
-        made = function(*args, **kwargs)
-        return other(*args, **kwargs) if made is NotImplemented else made
-
+    signature = inspect.signature(function)
     if parameters(function) != parameters(other):
         raise TypeError(
             f"{function} and {other} take other parameters: one is to be asked before the other"
         )
-    return overlay
+    given = ", ".join(
+        f"{name}={name}" if p.kind is p.KEYWORD_ONLY else name
+        for name, p in signature.parameters.items()
+    )
+    # written out, as *args and **kwargs cost as much as a small kernel
+    text = f"lambda {_heading(signature)}: other({given}) if (made := function({given})) is NotImplemented else made"
+    overlay = eval(text, {"function": function, "other": other})
+    return functools.update_wrapper(overlay, function)
+
+
+def _heading(signature: inspect.Signature) -> str:
+    """Parameters as text, whose defaults are None."""
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return str(signature.replace(parameters=plain, return_annotation=signature.empty))[1:-1]
 
 
 def check(op: Any, function: Callable) -> None:

@@ -27,7 +27,7 @@ _F4, _F8, _I8 = dtypes.float32.np, dtypes.float64.np, dtypes.int64.np
 _BY_NAME = (np.maximum, np.minimum)  # which NumPy wants to be given `out` by its name
 _cpu_functions: dict[str, Any] = {}  # those of the backend of CPU arrays
 _LARGEST = float(np.finfo(np.float32).max)
-_WHOLE = 1 << 53  # up to which floats have all whole numbers
+WHOLE = 1 << 53  # up to which floats have all whole numbers
 
 
 def in_the_way(op, tensor: Tensor, other: Tensor) -> bool:
@@ -194,12 +194,12 @@ def quick(op, tensor: Tensor, others: tuple, bits: int) -> bool:
             if op.numbers == "none":
                 return False
             if dtype is _I8:
-                if kind is not int or not -_WHOLE < other < _WHOLE:
+                if kind is not int or not -WHOLE < other < WHOLE:
                     return False
                 arrays.append(np.array(other, _I8))
                 continue
             half = dtype is not _F4 and dtype in dtypes.HALVES
-            if half and kind is int and not -_WHOLE < other < _WHOLE:
+            if half and kind is int and not -WHOLE < other < WHOLE:
                 return False
             wide = _F4 if op.wide_numbers else dtype
             arrays.append(np.array(float(other), wide) if half else other)

@@ -16,6 +16,7 @@ import gradlib as gl
 from gradlib.devices.numpy import compiled, overlays
 from gradlib.nn import functional as F
 from gradlib.op.overlays import off
+from tests.compiled.beside import close, drawn, with_gradients
 
 pytestmark = pytest.mark.host
 inf, nan = math.inf, math.nan
@@ -23,29 +24,6 @@ overlays.names()  # imports all modules in their order
 elementwise, rows, *_ = (
     importlib.import_module(f"{compiled.__name__}.{name}") for name in compiled.MODULES
 )
-
-
-def drawn(*shape: int, seed: int = 0, scale: float = 1.0) -> gl.Tensor:
-    return gl.from_numpy(np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32))
-
-
-def with_gradients(f, *tensors: gl.Tensor) -> list[np.ndarray]:
-    """The result of f and the gradients of its tensors, for a fixed gradient of the result."""
-    leaves: list = [t.detach().requires_grad_() for t in tensors]
-    result = f(*leaves)
-    weights = np.cos(np.arange(result.numel(), dtype=np.float64)).reshape(result.shape)
-    result.backward(gl.from_numpy(weights).to(result.dtype))
-    return [result.detach().numpy(), *[leaf.grad.numpy() for leaf in leaves]]
-
-
-def close(f, *tensors: gl.Tensor, eps: float = 1e-6) -> None:
-    """The compiled kernels are as near to the formulas in float64 as the formulas in float32 may be."""
-    found = with_gradients(f, *tensors)
-    with off():
-        exact = with_gradients(f, *[t.double() for t in tensors])
-    for a, b in zip(found, exact, strict=True):
-        assert a.dtype == np.float32
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=eps * max(1.0, float(np.abs(b).max())))
 
 
 # -- exp and gelu ------------------------------------------------------------------------------------------------------
@@ -142,21 +120,6 @@ def test_softmax_of_rows_that_have_none(f):
     assert gl.allclose(found, exact, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_cross_entropy(reduction):
-    x, classes = drawn(200, 50, scale=4), gl.from_numpy(np.arange(200) * 7 % 50)
-    classes[::9] = -100
-    weight = drawn(50, seed=1).abs() + 0.5
-
-    def loss(x):
-        return F.cross_entropy(x, classes, weight.to(x.dtype), reduction=reduction)
-
-    close(loss, x)
-    close(lambda x: F.cross_entropy(x, classes.clamp(min=0), reduction=reduction), x)
-    with pytest.raises(IndexError, match="Target 50 is out of bounds"):
-        F.cross_entropy(x, classes.clamp(min=0) + 43)
-
-
 # -- norms of channels -------------------------------------------------------------------------------------------------
 
 
@@ -169,28 +132,6 @@ def test_group_norm(shape, groups):
         close(lambda x, w, b: F.group_norm(x, groups, w, b), x, w, b, eps=3e-6)
         close(lambda x: F.group_norm(x, groups), x, eps=3e-6)
         close(lambda b: F.group_norm(x.to(b.dtype), groups, None, b), b, eps=3e-6)
-
-
-@pytest.mark.parametrize("shape", [(6, 5, 9, 11), (3, 4, 5000), (8, 4, 8, 8), (40, 7, 3)])
-def test_batch_norm(shape):
-    c = shape[1]
-    x, w, b = drawn(*shape, scale=2) + 1, drawn(c, seed=1), drawn(c, seed=2)
-
-    def norm(x, w=None, b=None, training=True):
-        mean, var = gl.linspace(0, 1, c).to(x.dtype), gl.linspace(1, 2, c).to(x.dtype)
-        w, b = (None if t is None else t.to(x.dtype) for t in (w, b))
-        out = F.batch_norm(x, mean, var, w, b, training)
-        return out + mean.sum() + var.sum()  # what was moved
-
-    close(norm, x, w, b, eps=3e-6)
-    close(norm, x, eps=3e-6)
-    close(lambda w, b: norm(x.to(w.dtype), w, b), w, b, eps=3e-6)
-    close(lambda x, w, b: norm(x, w, b, False), x, w, b, eps=3e-6)
-    close(
-        lambda x: norm(x.contiguous(memory_format=gl.channels_last) if x.ndim == 4 else x),
-        x,
-        eps=3e-6,
-    )
 
 
 def test_norms_of_numbers_far_from_0():

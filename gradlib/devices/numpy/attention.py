@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,23 @@ from ...operators.nn.attention import attention_by, spread_mask
 from ...tape.layout import empty_ordered, order_of
 from . import forward, parallel, vjp
 from .namespace import backend
-from .sums import MAX, ones, smallest
+from .sums import MAX, largest, ones, smallest
 
 ROWS = 64  # queries of a tile: matrices of this size BLAS multiplies as they lie, without packing
 TILE = 1 << 17  # scores of one batch entry in a tile at most
 STACK = 1 << 16  # scores up to which batch entries are computed together
 SMALL = 1 << 12  # scores below which one step less counts for more than a quicker step
+FEW = 1 << 14  # scores that are sooner asked for their extrema than rows for their lengths
 SURE = 40.0  # scores up to here need no shift: exp and its sums stay within float32
 
 _masks: dict = {}
+_quicker: Callable | None = None
+
+
+def rows_by(function: Callable) -> None:
+    """`function(scores, lse)` is asked first for the softmax of rows, in place; False where they are not for it."""
+    global _quicker
+    _quicker = function
 
 
 def _tiles(length: int, keys: int):
@@ -123,13 +132,15 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
     if not keys:
         out[...], lse[...] = 0, -np.inf
         return out, lse
-    if lse.size * keys < SMALL:
-        s = np.matmul(q * number_array(scale, d), key.swapaxes(-1, -2))
+    if lse.size * keys <= FEW:
+        small = lse.size * keys < SMALL
+        s = _few_scores(q, key, number_array(scale, d), small)
         _mask_tile(s, mask, 0, length, is_causal)
-        _mix(s, value, out, _exp_rows(s, lse, mask is not None))
+        exp = _exp_rows if small or is_causal or mask is not None else _exp_few
+        _mix(s, value, out, lse, mask is not None, exp)
         return out, lse
     q, k, v = q * scale, _rows(key), _rows(value)
-    exp = _exp if mask is None and _modest(q, k) else _exp_rows
+    exp = _exp if mask is None and _quicker is None and _modest(q, k) else _exp_rows
     columns, tiles = _columns(k), _tiles(length, keys)
 
     def attend(*part: Any) -> None:
@@ -139,14 +150,27 @@ def _in_tiles(xp, query, key, value, mask, is_causal: bool, scale: float) -> tup
             n = _limit(j, keys, is_causal)
             s = np.matmul(pq[..., i:j, :], pk[..., :n])
             _mask_tile(s, own, i, j, is_causal)
-            logs = pl[..., i:j]
-            _mix(s, pv[..., :n, :], po[..., i:j, :], exp(s, logs, own is not None))
+            _mix(s, pv[..., :n, :], po[..., i:j, :], pl[..., i:j], own is not None, exp)
 
     parallel.each(_parts(lead, tiles[0][1] * keys), lse.size * keys, attend)
     return out, lse
 
 
-def _mix(s, v, out, total) -> None:
+def _few_scores(q, k, factor, small: bool):
+    """The scores of all queries."""
+    turned = k.swapaxes(-1, -2)
+    if small:
+        return np.matmul(q * factor, turned)
+    columns = np.empty(turned.shape, q.dtype)  # the quickest to multiply rows with
+    return np.matmul(q, np.multiply(turned, factor, columns))
+
+
+def _mix(s, v, out, lse, masked: bool, exp) -> None:
+    """The means of the rows of `v` by scores, which are lost, and the logarithms of their sums."""
+    if _quicker is not None and _quicker(s, lse):
+        np.matmul(s, v, out)
+        return
+    total = exp(s, lse, masked)
     np.matmul(s, v, out)
     out /= total[..., None]
 
@@ -157,6 +181,12 @@ def _exp(s, lse, masked: bool):
     total = s.reshape(-1, s.shape[-1]).dot(ones(s.shape[-1], s.dtype)).reshape(lse.shape)
     backend.log(total, lse)
     return total
+
+
+def _exp_few(s, lse, masked: bool):
+    """The same of scores that are asked whether they are modest."""
+    modest = largest(s) < SURE and smallest(s) > -SURE
+    return (_exp if modest else _exp_rows)(s, lse, masked)
 
 
 def _exp_rows(s, lse, masked: bool):

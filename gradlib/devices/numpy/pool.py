@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...operators.kinds import F4, F8, is_half
-from ...operators.nn.pool import geometry
+from ...operators.nn.pool import GEOMETRY, geometry
 from ...operators.nn.windows import (
     Windows,
     cropped,
@@ -36,14 +37,20 @@ def max_pool(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil
     return best.astype(self.dtype, copy=False), taps
 
 
-@forward("max_pool_with_indices")
-def max_pool_with_indices(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
-    how = {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation": dilation}
-    made = max_pool(xp, self, **how, ceil_mode=ceil_mode)
-    if made is NotImplemented:
-        return made
-    w = geometry(self.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    return made[0], w.positions(xp, made[1], "input")
+def with_indices(max_pool: Callable) -> Callable:
+    """The same maxima with their positions in the input instead of taps."""
+
+    def overlay(xp: Any, self: Any, *, kernel_size, stride, padding, dilation, ceil_mode):
+        how = (kernel_size, stride, padding, dilation, ceil_mode)
+        made = max_pool(xp, self, **dict(zip(GEOMETRY.split(), how, strict=True)))
+        if made is NotImplemented:
+            return made
+        return made[0], geometry(self.shape, *how).positions(xp, made[1], "input")
+
+    return overlay
+
+
+forward("max_pool_with_indices")(with_indices(max_pool))
 
 
 @forward("pool_put")

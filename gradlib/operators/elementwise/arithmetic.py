@@ -19,7 +19,7 @@ from ...op.expose import (
 )
 from ...op.inplace import inplace
 from ...op.pointwise import pointwise, unary
-from ...op.updates import in_the_way, scaled
+from ...op.updates import WHOLE, in_the_way, scaled
 from ...tape import dtypes, errors
 from ...tape.tensor import Tensor
 from ..kinds import missing, unsupported
@@ -610,8 +610,8 @@ for _name, _fn, _op in (
         if rounding_mode is not None:
             op = _rounded(rounding_mode)
         if alpha.__class__ is not int or alpha != 1:
-            if alpha.__class__ is float:
-                done = scaled(op, self, other, alpha)
+            if alpha.__class__ is float or (alpha.__class__ is int and -WHOLE < alpha < WHOLE):
+                done = scaled(op, self, other, float(alpha))
                 if done is not None:
                     return done
             if isinstance(other, Tensor) and other is not self and in_the_way(op, self, other):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ...op.declare import declare
 from ...op.expose import SCALAR_TYPE, function, write_same
 from ...op.vmap import is_logical, refuse_shared
 from ...tape.device import beside
 from ...tape.lazy import raw_values, store
-from ...tape.modes import AUTOCAST, shared, state, unrecorded
+from ...tape.modes import AUTOCAST, is_captured, shared, state, unrecorded
 from ...tape.storage import before_write, bump
 from ...tape.tensor import Tensor
 from ...tape.valueless import Valueless
@@ -83,6 +85,8 @@ class Statistics(list):
         """The raw arrays of the running mean and variance; None where they are not to be written, or not like that."""
         arrays = tuple([t._array for t in self.running])
         if self.moved or shared.batches or not isinstance(self.momentum, (float, int)):
+            return None
+        if is_captured():  # by a plan, which has a box of its own
             return None
         return None if any([isinstance(a, Valueless) for a in arrays]) else arrays
 
@@ -283,7 +287,7 @@ def _normalized(input, running_mean, running_var, weight, bias, training, moment
     return out
 
 
-def _unbiased(count: int) -> float:
+def bessel(count: int) -> float:
     """What makes the variance of `count` values the unbiased one; nan for a single value, which has none."""
     return count / (count - 1) if count > 1 else math.nan
 
@@ -299,7 +303,7 @@ def follows_inside(input: Tensor, running: tuple, alone: bool, momentum: float) 
     x = input.detach()
     dims = tuple(range(2, x.ndim)) if alone else (0, *range(2, x.ndim))
     count = math.prod([x.shape[d] for d in dims])
-    unbiased = _unbiased(count)
+    unbiased = bessel(count)
     for statistic, value in zip(
         running, (x.mean(dims), x.var(dims, correction=0) * unbiased), strict=True
     ):
@@ -356,9 +360,17 @@ def native_batch_norm(
 def update_running(running_mean, running_var, mean, var, count: int, momentum: float) -> None:
     """Move running statistics towards those of a batch of `count` values; the variance becomes the unbiased one."""
     with beside(mean):
-        unbiased = var * _unbiased(count)
-        for running, value in ((running_mean, mean), (running_var, unbiased)):
+        for running, value in ((running_mean, mean), (running_var, var * bessel(count))):
             if running is not None:
                 before_write(running)
-                store(running, raw_values(running) * (1 - momentum) + value * momentum)
+                _move(running, value, momentum)
                 bump(running)
+
+
+def _move(running: Tensor, value: Any, momentum: float) -> None:
+    array = running._array
+    if array.__class__ is np.ndarray and array.dtype is value.dtype:
+        array *= 1 - momentum
+        array += value * momentum
+    else:
+        store(running, raw_values(running) * (1 - momentum) + value * momentum)

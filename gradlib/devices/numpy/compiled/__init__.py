@@ -21,7 +21,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-MODULES = "elementwise", "rows", "norms", "depthwise", "index", "scans", "halves"
+MODULES = (
+    "elementwise", "rows", "norms", "batch_norm", "classes", "attention", "pool", "depthwise", "index",
+    "scans", "halves",
+)  # fmt: skip
 FEW = 16  # elements up to which NumPy computes: with more, a compiled function is called as quickly
 
 
@@ -41,14 +44,14 @@ def numba() -> Any:
         ) from error
 
 
-def jit(*fastmath: str) -> Callable[[Callable], Any]:
+def jit(*fastmath: str, rounded: bool = False) -> Callable[[Callable], Any]:
     """The decorator of kernels: products are fused with sums; `fastmath` names what else LLVM may do.
 
-    Without "reassoc" a loop over an array computes each element as it is written.
+    rounded: each product is rounded, as NumPy does it. Without "reassoc" a loop over an array computes each element
+    as it is written.
     """
-    return numba().njit(
-        nogil=True, cache=True, error_model="numpy", fastmath={"contract", *fastmath}
-    )
+    allowed = {*fastmath} if rounded else {"contract", *fastmath}
+    return numba().njit(nogil=True, cache=True, error_model="numpy", fastmath=allowed)
 
 
 def load() -> None:

@@ -1,4 +1,4 @@
-"""rms_norm of rows, and batch_norm and group_norm of channels, with their gradients.
+"""rms_norm of rows and group_norm of channels, with their gradients.
 
 Sums are of float32 within runs of at most `RUN` numbers, and of float64 from run to run.
 """
@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from ....operators.kinds import F4, F8
-from ....operators.nn.batch_norm import batch_norm_by
 from ....operators.nn.normalization import group_norm_by
 from .. import before, parallel
 from ..blocks import row_blocks
@@ -21,13 +20,13 @@ f4, f8 = np.float32, np.float64
 RUN = 4096
 
 
-def _plain(*arrays) -> bool:
+def plain(*arrays) -> bool:
     """Whether these are float32 arrays without gaps, the first of them large enough."""
     few = arrays[0].size <= FEW
     return not few and all([a is None or (a.dtype is F4 and a.flags.c_contiguous) for a in arrays])
 
 
-def _or(values, other):
+def values_or(values, other):
     """The values of channels, or `other` of each if there are none."""
     return values if values is not None else other
 
@@ -62,7 +61,7 @@ def _run_sums(g, x, mean):
 
 
 @jit()
-def _sum(x):
+def sum_of(x):
     if x.size <= RUN:
         return f8(_run_sum(x))
     total = f8(0)
@@ -72,7 +71,7 @@ def _sum(x):
 
 
 @jit()
-def _squares(x, mean):
+def squares_of(x, mean):
     """The sum of the squares of the distances from `mean`."""
     if x.size <= RUN:
         return f8(_run_squares(x, mean))
@@ -83,7 +82,7 @@ def _squares(x, mean):
 
 
 @jit()
-def _sums(g, x, mean):
+def sums_of(g, x, mean):
     """The sums of g and of g * (x - mean)."""
     total, along = f8(0), f8(0)
     for i in range(0, x.size, RUN):
@@ -100,7 +99,7 @@ def _sums(g, x, mean):
 def _rms_norm(x, weight, eps, out, rstd):
     rows, n = x.shape
     for i in range(rows):
-        r = f4(1 / math.sqrt(_squares(x[i], f4(0)) / n + eps))
+        r = f4(1 / math.sqrt(squares_of(x[i], f4(0)) / n + eps))
         rstd[i] = r
         for j in range(n):
             out[i, j] = x[i, j] * r * weight[j]
@@ -132,11 +131,11 @@ def _rms_norm_grad(g, x, rstd, weight, dx, dw):
 @before("fused_rms_norm")
 def rms_norm(xp, input, weight=None, *, normalized_shape, eps):
     n, k = math.prod(normalized_shape), len(normalized_shape)
-    if not n or not _plain(input, weight):
+    if not n or not plain(input, weight):
         return NotImplemented
     x = input.reshape(-1, n)
     out, rstd = np.empty(x.shape, F4), np.empty(len(x), F4)
-    w = _or(weight, ones(n, F4)).reshape(-1)
+    w = values_or(weight, ones(n, F4)).reshape(-1)
 
     def block(i: int, j: int) -> None:
         _rms_norm(x[i:j], w, float(eps), out[i:j], rstd[i:j])
@@ -148,10 +147,15 @@ def rms_norm(xp, input, weight=None, *, normalized_shape, eps):
 @before("fused_rms_norm", "vjp")
 def rms_norm_vjp(F, g, input, weight, result1, normalized_shape, needs):
     n = math.prod(normalized_shape)
-    if not n or not _plain(g, input, weight, result1):
+    if not n or g.dtype is not F4 or not plain(input, weight, result1):
         return NotImplemented
-    x, above, rstd = input.reshape(-1, n), g.reshape(-1, n), result1.reshape(-1)
-    w, dx, width = _or(weight, ones(n, F4)).reshape(-1), np.empty(x.shape, F4), n if needs[1] else 0
+    above = np.ascontiguousarray(g).reshape(-1, n)
+    x, rstd = input.reshape(-1, n), result1.reshape(-1)
+    w, dx, width = (
+        values_or(weight, ones(n, F4)).reshape(-1),
+        np.empty(x.shape, F4),
+        n if needs[1] else 0,
+    )
 
     def block(i: int, j: int):
         dw = np.zeros(width, F4)
@@ -177,8 +181,8 @@ def _group_norm(x, groups, weight, bias, eps, out, mean, rstd):
         for k in range(groups):
             low = k * width
             group = x[i, low : low + width].reshape(-1)
-            middle = f4(_sum(group) / m)
-            r = f4(1 / math.sqrt(_squares(group, middle) / m + eps))
+            middle = f4(sum_of(group) / m)
+            r = f4(1 / math.sqrt(squares_of(group, middle) / m + eps))
             mean[i, k], rstd[i, k] = middle, r
             for h in range(low, low + width):
                 row, target, scale, shift = x[i, h], out[i, h], r * weight[h], bias[h]
@@ -198,7 +202,7 @@ def _group_norm_grad(g, x, mean, rstd, weight, dx, dw, db):
             low, middle, r = k * width, mean[i, k], rstd[i, k]
             shift, slope = f8(0), f8(0)
             for h in range(low, low + width):
-                total, along = _sums(g[i, h], x[i, h], middle)
+                total, along = sums_of(g[i, h], x[i, h], middle)
                 dw[i, h], db[i, h] = along * r, total
                 shift += total * weight[h]
                 slope += along * weight[h]
@@ -213,7 +217,7 @@ def _group_norm_by(xp, x, groups: int, weight, bias, eps: float):
     n, c, length = x.shape
     out = np.empty(x.shape, F4)
     mean, rstd = np.empty((n, groups), F4), np.empty((n, groups), F4)
-    w, b = _or(weight, ones(c, F4)), np.zeros(c, F4) if bias is None else bias
+    w, b = values_or(weight, ones(c, F4)), np.zeros(c, F4) if bias is None else bias
 
     def block(i: int, j: int) -> None:
         _group_norm(x[i:j], groups, w, b, float(eps), out[i:j], mean[i:j], rstd[i:j])
@@ -227,19 +231,19 @@ _native_group_norm = group_norm_by(_group_norm_by)
 
 @before("native_group_norm")
 def group_norm(xp, input, weight=None, bias=None, *, groups, eps):
-    if not _plain(input, weight, bias):
+    if not plain(input, weight, bias):
         return NotImplemented
     return _native_group_norm(xp, input, weight, bias, groups=groups, eps=eps)
 
 
 @before("native_group_norm", "vjp")
 def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
-    if not _plain(g, input, weight, result1, result2):
+    if g.dtype is not F4 or not plain(input, weight, result1, result2):
         return NotImplemented
     n, c = input.shape[:2]
-    above, x = g.reshape(n, c, -1), input.reshape(n, c, -1)
+    above, x = np.ascontiguousarray(g).reshape(n, c, -1), input.reshape(n, c, -1)
     dx, dw, db = np.empty(x.shape, F4), np.empty((n, c)), np.empty((n, c))
-    w = _or(weight, ones(c, F4))
+    w = values_or(weight, ones(c, F4))
 
     def block(i: int, j: int) -> None:
         given = above[i:j], x[i:j], result1[i:j], result2[i:j]
@@ -250,106 +254,4 @@ def group_norm_vjp(F, g, input, weight, result1, result2, groups, needs):
         dx.reshape(input.shape) if needs[0] else None,
         ADD(dw, 0).astype(F4) if needs[1] else None,
         ADD(db, 0).astype(F4) if needs[2] else None,
-    )
-
-
-# -- batch_norm --------------------------------------------------------------------------------------------------------
-
-
-@jit()
-def _channel_moments(x, mean, var, low, high):
-    """Of the channels from `low` to `high`."""
-    n, _, length = x.shape
-    for h in range(low, high):
-        total = f8(0)
-        for i in range(n):
-            total += _sum(x[i, h])
-        middle = f4(total / (n * length))
-        squares = f8(0)
-        for i in range(n):
-            squares += _squares(x[i, h], middle)
-        mean[h], var[h] = middle, f4(squares / (n * length))
-
-
-@jit()
-def _scale_shift(x, scale, shift, out):
-    n, c, length = x.shape
-    for i in range(n):
-        for h in range(c):
-            row, target, a, b = x[i, h], out[i, h], scale[h], shift[h]
-            for j in range(length):
-                target[j] = row[j] * a + b
-
-
-@jit()
-def _batch_norm_grad(g, x, mean, rstd, weight, dx, dw, db, low, high):
-    """Of the channels from `low` to `high`; that of x if there is room for it."""
-    n, _, length = x.shape
-    for h in range(low, high):
-        total, along, r = f8(0), f8(0), f8(rstd[h])
-        for i in range(n):
-            p, q = _sums(g[i, h], x[i, h], mean[h])
-            total += p
-            along += q
-        dw[h], db[h] = along * r, total
-        if dx.size:
-            scale = r * weight[h]
-            slope = -along * r * r / (n * length) * scale
-            offset = -total * scale / (n * length) - slope * mean[h]
-            u, v, s = f4(scale), f4(slope), f4(offset)
-            for i in range(n):
-                above, row, target = g[i, h], x[i, h], dx[i, h]
-                for j in range(length):
-                    target[j] = above[j] * u + row[j] * v + s
-
-
-def _by_channels(x, kernel, *others) -> None:
-    """The kernel on blocks of channels of all images."""
-    blocks = row_blocks(x.shape[1], x.size // x.shape[1])
-    parallel.each(blocks, x.size, lambda i, j: kernel(*others, i, j))
-
-
-def _moments(xp, x):
-    mean, var = np.empty(x.shape[1], F4), np.empty(x.shape[1], F4)
-    _by_channels(x, _channel_moments, x, mean, var)
-    return mean, var
-
-
-def _scaled(xp, x, scale, shift):
-    out = np.empty(x.shape, F4)
-    parallel.each(
-        row_blocks(len(x), x[0].size), x.size,
-        lambda i, j: _scale_shift(x[i:j], scale, shift, out[i:j]),
-    )  # fmt: skip
-    return out
-
-
-_native_batch_norm = batch_norm_by(_moments, _scaled)
-
-
-@before("native_batch_norm")
-def batch_norm(
-    xp, input, weight=None, bias=None, running_mean=None, running_var=None, *, training, eps, box
-):
-    if input.ndim < 3 or not _plain(input, weight, bias, running_mean, running_var):
-        return NotImplemented
-    given = input, weight, bias, running_mean, running_var
-    return _native_batch_norm(xp, *given, training=training, eps=eps, box=box)
-
-
-@before("native_batch_norm", "vjp")
-def batch_norm_vjp(F, g, input, weight, result1, result2, training, needs):
-    if not training or g.ndim < 3 or not _plain(g, input, weight, result1, result2):
-        return NotImplemented
-    n, c = input.shape[:2]
-    above, x = g.reshape(n, c, -1), input.reshape(n, c, -1)
-    dx, (dw, db) = np.empty(x.shape if needs[0] else (0, 0, 0), F4), np.empty((2, c), F4)
-    w = _or(weight, ones(c, F4))
-    _by_channels(x, _batch_norm_grad, above, x, result1, result2, w, dx, dw, db)
-    return (
-        dx.reshape(input.shape) if needs[0] else None,
-        dw if needs[1] else None,
-        db if needs[2] else None,
-        None,
-        None,
     )

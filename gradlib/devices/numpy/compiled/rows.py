@@ -1,4 +1,4 @@
-"""layer_norm, softmax and cross-entropy of rows, with their gradients."""
+"""layer_norm and softmax of rows, with their gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from ....operators.kinds import F4, F8, is_half, narrow
-from ....operators.nn.cross_entropy import class_rows, cross_entropy_by, row_shares
 from ....operators.nn.layer_norm import layer_norm_by
 from .. import before, parallel
 from ..blocks import PIECE, row_blocks
@@ -21,7 +20,7 @@ _SIGN, _LOWEST = i4(0x7FFFFFFF), i4(-0x80000000)
 LONG = 1 << 13  # elements of a row from which its sum needs more care; NumPy's kernels take it
 
 
-def _suits(x, dim: int = -1) -> bool:
+def suits(x: np.ndarray, dim: int = -1) -> bool:
     """Whether `x` is an array of rows that these kernels are for, along its last dimension."""
     return (
         (x.dtype is F4 or is_half(x))
@@ -107,14 +106,32 @@ _native_layer_norm = layer_norm_by(_layer_norm_rows, 0)
 
 def _plain(*arrays) -> bool:
     """Whether these are float32, or of a half type, without gaps, or None."""
-    return all([
-        a is None or ((a.dtype is F4 or is_half(a)) and a.flags.c_contiguous)
-        for a in arrays
-    ])  # fmt: skip
+    return all([a is None or (_is_plain(a) and a.flags.c_contiguous) for a in arrays])
+
+
+def _is_plain(a) -> bool:
+    return a.dtype is F4 or is_half(a)
+
+
+def _is_vector(a) -> bool:
+    return a is not None and a.dtype is F4 and a.ndim == 1 and a.flags.c_contiguous
 
 
 @before("native_layer_norm")
 def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
+    if (
+        input.ndim == 2
+        and len(normalized_shape) == 1
+        and input.size <= PIECE
+        and input.dtype is F4
+        and suits(input)
+        and _is_vector(weight)
+        and _is_vector(bias)
+    ):
+        out, n = np.empty(input.shape, F4), len(input)
+        mean, rstd = np.empty((n, 1), F4), np.empty((n, 1), F4)
+        _layer_norm(input, out, weight, bias, f4(eps), mean, rstd)
+        return out, mean, rstd
     n = math.prod(normalized_shape)
     if not input.size > FEW or not 0 < n <= LONG or not _plain(input, weight, bias):
         return NotImplemented
@@ -124,9 +141,10 @@ def layer_norm(xp, input, weight=None, bias=None, *, normalized_shape, eps):
 @before("native_layer_norm", "vjp")
 def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, needs):
     n = math.prod(normalized_shape)
-    if not input.size > FEW or not 0 < n <= LONG or not _plain(g, input, weight, result1, result2):
+    kept = input, weight, result1, result2
+    if not input.size > FEW or not 0 < n <= LONG or not _plain(*kept) or not _is_plain(g):
         return NotImplemented
-    x, above = input.reshape(-1, n), g.reshape(-1, n)
+    x, above = input.reshape(-1, n), np.ascontiguousarray(g).reshape(-1, n)
     mean, rstd = result1.reshape(-1, 1), result2.reshape(-1, 1)
     w = ones(n, F4) if weight is None else F.backend.wide(weight).reshape(-1)
     dx = np.empty(x.shape, x.dtype) if needs[0] else None
@@ -162,7 +180,7 @@ def layer_norm_vjp(F, g, input, weight, result1, result2, normalized_shape, need
 
 
 @jit()
-def _maximum(x):
+def maximum(x):
     """The maximum of a row, as that of integers in the order of its numbers, which is found many at a time.
 
     nan may be the largest of all or the least: what it is subtracted from, or what is subtracted from it, stays nan.
@@ -179,7 +197,7 @@ def _maximum(x):
 def _softmax(x, out):
     rows, n = x.shape
     for i in range(rows):
-        m, total = _maximum(x[i]), f4(0)
+        m, total = maximum(x[i]), f4(0)
         for j in range(n):
             e = exp(x[i, j] - m)
             out[i, j] = e
@@ -190,27 +208,20 @@ def _softmax(x, out):
 
 
 @jit("reassoc")
-def _log_sum(x, m):
+def log_sum(x, m):
     """The logarithm of the sum of exponentials over `m`."""
     total = f4(0)
     for j in range(x.size):
         total += exp(x[j] - m)
-    return f4(math.log(total))
-
-
-@jit()
-def _log_sums_of(x, top, logs):
-    for i in range(len(x)):
-        top[i] = _maximum(x[i])
-        logs[i] = _log_sum(x[i], top[i])
+    return np.log(total)
 
 
 @jit()
 def _log_softmax(x, out):
     rows, n = x.shape
     for i in range(rows):
-        m = _maximum(x[i])
-        total = _log_sum(x[i], m)
+        m = maximum(x[i])
+        total = log_sum(x[i], m)
         for j in range(n):  # in this order, since the difference of large scores is exact
             out[i, j] = (x[i, j] - m) - total
 
@@ -252,9 +263,12 @@ def _each(kernel, rows, *others):
 
 def _forward(name: str, kernel) -> None:
     def overlay(xp, self, *, dim):
-        if not _suits(self, dim):
+        if not suits(self, dim):
             return NotImplemented
         out = np.empty(self.shape, self.dtype)
+        if self.ndim == 2 and self.size <= PIECE and self.dtype is F4:
+            kernel(self, out)
+            return out
         n = self.shape[-1]
         _each(kernel, self.reshape(-1, n), out.reshape(-1, n))
         return out
@@ -264,8 +278,9 @@ def _forward(name: str, kernel) -> None:
 
 def _backward(name: str, kernel) -> None:
     def overlay(xp, grad, output, *, dim):
-        if not _suits(grad, dim) or not _suits(output, dim) or grad.shape != output.shape:
+        if not suits(output, dim) or grad.dtype != output.dtype or grad.shape != output.shape:
             return NotImplemented
+        grad = np.ascontiguousarray(grad)
         out = np.empty(grad.shape, grad.dtype)
         n = grad.shape[-1]
         _each(kernel, grad.reshape(-1, n), output.reshape(-1, n), out.reshape(-1, n))
@@ -278,65 +293,3 @@ _forward("softmax", _softmax)
 _forward("log_softmax", _log_softmax)
 _backward("softmax_grad", _softmax_grad)
 _backward("log_softmax_grad", _log_softmax_grad)
-
-
-# -- cross-entropy -----------------------------------------------------------------------------------------------------
-
-
-@jit()
-def _cross_entropy_grad(x, top, logs, classes, shares, out):
-    rows, n = x.shape
-    for i in range(rows):
-        m, total, share = top[i], logs[i], shares[i]
-        for j in range(n):
-            out[i, j] = exp((x[i, j] - m) - total) * share
-        out[i, classes[i]] -= share
-
-
-def _log_sums(xp, rows):
-    n, width = rows.shape
-    top, logs = np.empty(n, F4), np.empty(n, F4)
-
-    def block(i: int, j: int) -> None:
-        lent: list = []
-        x = widened(rows[i:j], lent)
-        _log_sums_of(x, top[i:j], logs[i:j])
-        hand_back(lent)
-
-    parallel.each(row_blocks(n, width), rows.size, block)
-    return top, logs
-
-
-_cross_entropy = cross_entropy_by(_log_sums)
-
-
-@before("cross_entropy_op")
-def cross_entropy(xp, self, target, weight=None, *, reduction, ignore_index):
-    if self.ndim != 2 or not _suits(self):
-        return NotImplemented
-    how = {"reduction": reduction, "ignore_index": ignore_index}
-    if self.dtype is F4:
-        return _cross_entropy(xp, self, target, weight, **how)
-    weight = None if weight is None else xp.wide(weight)
-    return narrow(_cross_entropy(xp, xp.wide(self), target, weight, **how), self.dtype)
-
-
-@before("cross_entropy_op", "vjp")
-def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, ignore_index):
-    if self.ndim != 2 or not _suits(self) or result1.dtype is not F4:
-        return NotImplemented
-    n = len(self)
-    classes, weights, kept = class_rows(F.backend, target, weight, self.shape[1], ignore_index, F4)
-    shares = np.empty(n, F4)
-    shares[...] = row_shares(F.backend, F.backend.wide(g), weights, kept, reduction, n)
-    out = np.empty(self.shape, self.dtype)
-    top, logs = np.ascontiguousarray(result1), np.ascontiguousarray(result2)
-    classes = np.ascontiguousarray(classes, np.int64)
-
-    def block(i: int, j: int) -> None:
-        part = slice(i, j)
-        given = top[part], logs[part], classes[part], shares[part]
-        in_float32(lambda x, out: _cross_entropy_grad(x, *given, out), out[part], self[part])
-
-    parallel.each(row_blocks(*self.shape), self.size, block)
-    return out, None, None

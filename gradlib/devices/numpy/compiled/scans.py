@@ -152,11 +152,12 @@ def _cumprod_grad(g, x, out):
 def cumprod_vjp(F, g, self, dim):
     if (
         dim != self.ndim - 1 or self.size <= FEW
-        or not all([a.dtype is F4 and a.flags.c_contiguous for a in (g, self)])
+        or g.dtype is not F4 or self.dtype is not F4 or not self.flags.c_contiguous
     ):  # fmt: skip
         return NotImplemented
     n = self.shape[-1]
-    above, x, out = g.reshape(-1, n), self.reshape(-1, n), np.empty((self.size // n, n), F4)
+    above, x = np.ascontiguousarray(g).reshape(-1, n), self.reshape(-1, n)
+    out = np.empty(x.shape, F4)
     sure = [True]
 
     def block(i: int, j: int) -> None:
