@@ -125,13 +125,12 @@ def number_array(value: float, dtype: np.dtype) -> Any:
 
     NumPy takes longer to convert a number than to compute with it and a few elements.
     """
-    found = _arrays.get((value, dtype))
+    key = value or str(value), dtype  # 0.0 and -0.0 are equal
+    found = _arrays.get(key)
     if found is None:
         if len(_arrays) > 256:
             _arrays.clear()
-        found = np.array(value, dtype)
-        if value:  # 0.0 and -0.0 are equal
-            _arrays[value, dtype] = found
+        found = _arrays[key] = np.array(value, dtype)
     return found
 
 

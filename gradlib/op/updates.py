@@ -107,11 +107,11 @@ def _recorded(tensor: Tensor, other: Tensor) -> bool:
 
 
 def combined(
-    op: Any, write: Callable, tensor: Tensor, first: Tensor, second: Tensor, value: float
+    op: Any, write: Callable, tensor: Tensor, others: tuple[Tensor, ...], value: float
 ) -> Tensor | None:
-    """``inplace(op, tensor, (first, second), (value,))`` for a method that calls this; None as in `scaled`.
+    """``inplace(op, tensor, others, (value,))`` for a method that calls this; None as in `scaled`.
 
-    write: ``write(array, first, second, value)`` does it on arrays; `value` is a number of their dtype, or None for 1.
+    write: ``write(array, *others, value)`` does it on arrays; `value` is a number of their dtype, or None for 1.
     """
     array: Any = tensor._array
     bits = state.bits if shared.active else 0
@@ -120,7 +120,7 @@ def combined(
     dtype = array.dtype
     if (dtype is not _F4 and dtype is not _F8) or not -_LARGEST < value < _LARGEST:
         return None
-    for other in (first, second):
+    for other in others:
         given: Any = other._array
         if (
             given.__class__ is not np.ndarray
@@ -131,7 +131,7 @@ def combined(
         ):
             return None
     number = None if value == 1 else number_array(value, dtype)
-    _written(lambda a, x, y: write(a, x, y, number), array, first._array, second._array)
+    _written(lambda *arrays: write(*arrays, number), array, *[other._array for other in others])
     frame = source.user_frame(sys._getframe(2))
     bump(tensor, (frame.f_code, frame.f_lasti), op.written_by)
     return tensor

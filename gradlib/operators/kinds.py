@@ -23,18 +23,14 @@ def is_half(array) -> bool:
     return d.itemsize == 2 and d.kind in "fV"
 
 
-# elements from which NumPy's clip is quicker than its minimum and maximum beside a number
-MANY = 4096
-
-
 def at_most(xp, x, limit: float):
     """The smaller one of each element and a number, in a floating array; nan stays."""
-    return xp.clip(x, -math.inf, limit) if x.size >= MANY else xp.minimum(x, limit)
+    return xp.clip(x, -math.inf, limit)
 
 
 def at_least(xp, x, limit: float):
     """The larger one."""
-    return xp.clip(x, limit, math.inf) if x.size >= MANY else xp.maximum(x, limit)
+    return xp.clip(x, limit, math.inf)
 
 
 def floating(kernel: Callable, *, otherwise: Callable | None = None, refused: str = "") -> Callable:

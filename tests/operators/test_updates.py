@@ -1,5 +1,7 @@
 """Updates in place by their short ways (`op/updates.py`): the bits and the errors of the ops that they stand for."""
 
+import math
+
 import pytest
 
 import gradlib as torch
@@ -176,3 +178,30 @@ def test_gradients_of_some_pieces():
             if k in kept:
                 piece.copy_(2 * pieces[k].detach())
         assert torch.equal(found, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "weight", [0.0, -0.0, 0.3, 0.49999999, 0.5, 0.75, 1.0, 2.0, -1.5, 1, math.inf, math.nan]
+)
+def test_lerp_in_place_gives_the_bits_of_lerp(dtype, weight):
+    x, end = pair(5, 7, dtype=dtype)
+    end[0, 0] = math.inf
+    wanted, version = torch.lerp(x, end, weight), x._version
+    assert x.lerp_(end, weight) is x and x._version == version + 1
+    assert torch.allclose(x, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+def test_lerp_takes_the_nearer_end_by_the_weight_in_its_dtype():
+    x, end = torch.zeros(2), torch.tensor([math.inf, 1.0])
+    assert x.lerp(end, 0.4999).isfinite().tolist() == [False, True]
+    assert x.lerp(end, 0.4999)[0] == math.inf
+    assert x.lerp(end, 0.49999999)[0].isnan()  # in float32 that is a half
+    assert x.double().lerp(end.double(), 0.49999999)[0] == math.inf
+
+
+@pytest.mark.parametrize("alpha", [2, -3, 0, 1 << 60])
+def test_whole_factors_of_updates(alpha):
+    p, g = pair(4, 4)
+    wanted = p - g * float(alpha)
+    assert torch.equal(p.sub_(g, alpha=alpha), wanted)

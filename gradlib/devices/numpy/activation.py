@@ -10,11 +10,13 @@ from ...op import spreading
 from ...operators.kinds import F4, F8, is_half
 from . import forward, parallel, vjp
 from .blocks import PIECE, row_blocks
+from .namespace import CLIP
 from .sums import LARGE
 
 
-def _clip(x, out=None):
-    return x.clip(0.0, np.inf, out=out)
+def _positive(x, out=None):
+    zero, most = _POSITIVE[x.dtype]
+    return CLIP(x, zero, most, out=out)
 
 
 def _relu_of_halves(x):
@@ -27,13 +29,13 @@ def _relu_of_halves(x):
 
 @forward("clamp_number")
 def clamp_number(xp: Any, self: Any, *, min: Any, max: Any):
-    """With one limit alone NumPy's clip is its maximum or minimum."""
-    if self.size < LARGE or not (self.dtype is F4 or self.dtype is F8):
+    """With one limit alone NumPy's clip is its maximum or minimum, which are slow beside a number."""
+    if not (self.dtype is F4 or self.dtype is F8):
         return NotImplemented
     if min is None and max.__class__ in (int, float):
-        return self.clip(-np.inf, max)
+        return xp.clip(self, -np.inf, max)
     if max is None and min.__class__ in (int, float):
-        return self.clip(min, np.inf)
+        return xp.clip(self, min, np.inf)
     return NotImplemented
 
 
@@ -61,6 +63,7 @@ def sign(xp: Any, self: Any):
 
 
 _ZERO, _ONE = np.uint16(0), np.uint16(1)
+_POSITIVE = {d: (np.array(0.0, d), np.array(np.inf, d)) for d in (F4, F8)}
 
 
 @forward("relu")
@@ -69,10 +72,10 @@ def relu(xp: Any, self: Any):
         return NotImplemented
     if self.dtype.itemsize == 2 and is_half(self):
         return _relu_of_halves(self)
-    if self.size >= LARGE and self.dtype.kind == "f":
+    if self.dtype is F4 or self.dtype is F8:
         if self.size >= spreading.LARGE:
-            return spreading.spread(_clip, self)
-        return self.clip(0.0, np.inf)  # NumPy's maximum is slow beside a number
+            return spreading.spread(_positive, self)
+        return CLIP(self, *_POSITIVE[self.dtype])  # NumPy's maximum is slow beside a number
     return np.maximum(0, self)  # in this order -0.0 stays what it is
 
 

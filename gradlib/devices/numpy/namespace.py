@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from ...op import overlays
+from ...op.plain_numbers import number_array
+from ...operators.kinds import F4, F8
 from ...tape.device import CPU
 from . import accumulate, blocks, halves, mkl, parallel, scan, select, sums, threads
 
 _NDARRAY = np.ndarray
+_PLAIN = (float, int)
 _FLOAT = np.dtype(np.float32)
+CLIP = getattr(np, "_core").umath.clip  # noqa: B009 (what np.clip and the method `clip` call, after a detour)
 
 
 def _of_numbers(function: Any, narrows: bool = False) -> staticmethod:
@@ -81,6 +85,13 @@ class NumpyBackend:
     def in_pieces(self, kernel, *arrays):
         """``kernel(xp, *arrays)`` of an elementwise kernel, piece by piece so that its temporaries stay in cache."""
         return blocks.in_pieces(self, kernel, *arrays)
+
+    def clip(self, array, low, high):
+        """The numbers of a floating array within two limits; nan stays."""
+        kind = array.dtype
+        if (kind is F4 or kind is F8) and low.__class__ in _PLAIN and high.__class__ in _PLAIN:
+            return CLIP(array, number_array(low, kind), number_array(high, kind))
+        return np.clip(array, low, high)
 
     def to_host(self, array):
         """A raw array as a NumPy array."""

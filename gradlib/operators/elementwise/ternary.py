@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...op.declare import declare
 from ...op.expose import (
     FOUND,
@@ -166,7 +168,7 @@ def addcmul_(self, tensor1, tensor2, *more, value=1):
         (self, tensor1, tensor2), (value,) = _legacy("addcmul_", self, tensor1, tensor2, *more)
     _three("addcmul_", self, tensor1, tensor2)
     if value.__class__ is float or value.__class__ is int:
-        done = combined(addcmul_op, _add_product, self, tensor1, tensor2, value)
+        done = combined(addcmul_op, _add_product, self, (tensor1, tensor2), value)
         if done is not None:
             return done
     value = _factor(value, self, tensor1, tensor2)
@@ -187,7 +189,7 @@ def addcdiv_(self, tensor1, tensor2, *more, value=1):
         (self, tensor1, tensor2), (value,) = _legacy("addcdiv_", self, tensor1, tensor2, *more)
     _three("addcdiv_", self, tensor1, tensor2)
     if value.__class__ is float or value.__class__ is int:
-        done = combined(addcdiv_op, _add_quotient, self, tensor1, tensor2, value)
+        done = combined(addcdiv_op, _add_quotient, self, (tensor1, tensor2), value)
         if done is not None:
             return done
     _check_division(tensor1, tensor2)
@@ -211,12 +213,25 @@ def _lerp_number(xp, self, end, *, weight):
     """From the nearer end, so that both ends are met exactly."""
     refuse("lerp_kernel_scalar", self, "iub")
     first, last = xp.wide(self), xp.wide(end)
-    d = first.dtype
-    if abs(weight) < 0.5:
-        out = first + d.type(weight) * (last - first)
+    w = first.dtype.type(weight)
+    if abs(w) < 0.5:
+        out = first + w * (last - first)
     else:
-        out = last - (last - first) * d.type(1 - weight)
+        out = last - (last - first) * (1 - w)
     return narrow(out, self.dtype)
+
+
+def _approach(array, end, weight):
+    """The same in place; weight: None for 1."""
+    if weight is None:
+        weight = array.dtype.type(1)
+    step = end - array
+    if abs(weight) < 0.5:
+        step *= weight
+        array += step
+    else:
+        step *= 1 - weight
+        np.subtract(end, step, array)
 
 
 def _lerp_tensor(xp, self, end, weight):
@@ -297,6 +312,10 @@ def lerp(input, end, weight, *, out=None):
 @method("lerp_")
 def lerp_(self, end, weight):
     """In-place version of ``lerp``."""
+    if weight.__class__ is float and isinstance(end, Tensor):
+        done = combined(lerp_number, _approach, self, (end,), weight)
+        if done is not None:
+            return done
     wide, end, weight = _check_lerp(self, end, weight)
     if wide.dtype.category > self.dtype.category:
         raise RuntimeError(
