@@ -447,9 +447,8 @@ class Backward(Hooks):
             g = grad[0] if grad.__class__ is tuple else None
             alone = spreading.spreadable(op, formula.wants)
             if out is g:
-                name = self.draft.fresh()
-                self.emit(f"{name} = {grad[1]}", (name,), (grad[1],))
-                pair = out, self._name(out, name)
+                pair = grad
+                self.sums.discard(grad[1])  # others may have it from now on
                 if op.elementwise and len(op.tensors) > 1:
                     pair = self._summed(node, i, pair)
                 result.append((i, pair))

@@ -2,7 +2,8 @@
 
 That is done in the first recording, before the step does something that cannot be repeated: an
 optimizer's step, a write to an argument or a buffer, a look at a gradient. What lines write to memory of the step they
-write to their own; gradients are not set, and the random numbers are those that the step drew.
+write to their own; gradients are not set, and the random numbers are those that the step drew. A step that does no
+such thing is over first, and its plan is tried out as a whole: see trial.py.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def first_difference(
     groups = Groups([x for _, x in lines], ())
     when = _when([x for _, x in lines], groups, values)
     ends: dict[int, list[str]] = {}  # line -> variables that are needed no more
-    for name in {n for _, x in lines for n in (*x.ins, *x.outs) if n[0] == "t"}:
-        ends.setdefault(groups.last[groups.of(name)], []).append(name)
+    for name in groups.named:
+        if name[0] == "t":
+            ends.setdefault(groups.last[groups.of(name)], []).append(name)
     space = {**draft.names, **dict(zip(given, arguments, strict=True))}
     now = default_generator._pack()
     default_generator._unpack(drawn)
@@ -47,7 +49,7 @@ def first_difference(
             for k, (i, line) in enumerate(lines):
                 run, names = _function_of(line)
                 space.update(zip(line.outs, run(*map(space.get, names)), strict=True))
-                if not all([_same(space[n], values[n]) for n in when.get(k, ())]):
+                if not all([same_result(space[n], values[n]) for n in when.get(k, ())]):
                     return draft.lines[i]
                 for n in ends.get(k, ()):
                     space[n] = None
@@ -109,7 +111,8 @@ def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list
     return found
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_result(a: Any, b: Any) -> bool:
+    """Whether a line gave what the step gave; where libraries compute it, in nearly the same numbers."""
     if a.__class__ is not b.__class__:
         return False
     if not isinstance(a, (np.ndarray, np.generic)):

@@ -99,35 +99,54 @@ def repeated(array: Any, name: str, beside: Any, function: str) -> tuple[str, Ma
 
 
 class Groups:
-    """Names that may share memory, found from the lines of a plan."""
+    """Names that may share memory, found from the lines of a plan.
+
+    Attributes:
+        named: of each name, the last line with it.
+        last: of each group, the last line that names one of it.
+    """
 
     def __init__(self, lines: list, returned: Iterable[str]):
         self._parent: dict[str, str] = {}
         self._several: set[str] = set()  # groups of more than one name
-        self._new = {line.outs[0] for line in lines if line.made is not None}
-        self._new -= {n for line in lines if line.made is None for n in line.outs}
-        viewed: list[str] = []
-        self.last: dict[str, int] = {}  # of a group: the last line that names one of it
-        for line in lines:
-            if line.made is None and line.outs:
-                into = written_into(line.text) if len(line.outs) == 1 else None
-                names = [
-                    n for n in (*line.outs, *(into.groups() if into else line.ins)) if n[0] == "t"
-                ]
-                if into is None and (line.text.endswith(")") or not _SAME.fullmatch(line.text)):
-                    viewed += names
-                for n in names[1:]:
-                    self._join(names[0], n)
-        self._of = {name: self._root(name) for name in self._parent}
-        self._several = {self.of(name) for name in self._several}
-        self._leave = {self.of(n) for n in returned if n[0] == "t"}
-        self._viewed = {self.of(n) for n in viewed}
+        self.named: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        new, others, viewed = set(), set(), []
+        leave = [*returned]
+        named = self.named
         for i, line in enumerate(lines):
-            for n in (*line.outs, *line.ins):
-                if n[0] == "t":
-                    self.last[found := self.of(n)] = i
-                    if line.effect:
-                        self._leave.add(found)
+            outs, ins = line.outs, line.ins
+            for n in ins:
+                named[n] = i
+            for n in outs:
+                named[n] = i
+            if line.effect:
+                leave += (*outs, *ins)
+            if line.made is not None:
+                new.add(outs[0])
+            elif outs:
+                others.update(outs)
+                self._may_share(line, viewed)
+        self._new = new - others
+        self._of = {name: self._root(name) for name in self._parent}
+        of = self._of.get
+        self._several = {of(name, name) for name in self._several}
+        self._leave = {of(n, n) for n in leave if n[0] == "t"}
+        self._viewed = {of(n, n) for n in viewed}
+        last = self.last
+        for n, i in named.items():
+            if n[0] == "t" and last.get(found := of(n, n), -1) < i:
+                last[found] = i
+
+    def _may_share(self, line: Any, viewed: list[str]) -> None:
+        """The results of a line that are not known to be new have the memory of what it is given, perhaps as views."""
+        into = written_into(line.text) if len(line.outs) == 1 else None
+        given = line.ins if into is None else into.groups()
+        names = [n for n in (*line.outs, *given) if n[0] == "t"]
+        if into is None and (line.text.endswith(")") or not _SAME.fullmatch(line.text)):
+            viewed += names
+        for n in names[1:]:
+            self._join(names[0], n)
 
     def of(self, name: str) -> str:
         """The group of a name."""

@@ -174,21 +174,19 @@ class Draft:
             The function, for each line of its text the number of the line of the draft or -1, and what its memory is:
             ``memory`` is what `Layout.arrays` of that gives, or what is left of an earlier run.
         """
-        last: dict[str, int] = {}
         inside_plan, kept = set(kept), variables(returns)
         groups = Groups(self.lines, kept - inside_plan)
         for name in inside_plan:
             groups.last[groups.of(name)] = len(self.lines)
         layout = Layout(self.lines, groups)
-        for i, line in enumerate(self.lines):
-            for name in (*line.ins, *line.outs):
-                last[name] = i
-        # arrays in the memory of the plan, under all their names, are not dropped
+        # arrays in the memory of the plan, under all their names, are not dropped; nor are those of what was before
+        made_there = {self.lines[i].outs[0] for i in (*layout.places, *layout.turned)}
         inside = {groups.of(self.lines[i].outs[0]) for i in layout.places}
         ends: list[list[str]] = [[] for _ in self.lines]
-        for name, i in last.items():
-            stays = groups.of(name) in inside and groups.whole(name)
-            if name[0] in "tr" and name not in kept and not stays:
+        for name, i in groups.named.items():
+            if name[0] != "t" or name in kept or name in made_there:
+                continue
+            if not (groups.of(name) in inside and groups.whole(name)):
                 ends[i].append(name)
         body = []
         if given:

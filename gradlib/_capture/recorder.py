@@ -115,7 +115,8 @@ class Recorder(Ops, Backward, Reads):
             self.refuse("it puts a hook on a tensor that outlives it", False)
         if any([g._pack() != before for g, before in draws]):
             self.refuse("random numbers of a Generator of its own are drawn", False)
-        self.confirm()
+        if not (self.tried_as_plan and self.notes.plain and not self.casts):
+            self.confirm()
         if self.refused is None:
             self.check_writes()
         if self.refused is None and default_generator._pack() != self.draws:

@@ -41,6 +41,7 @@ from .plan import Draft, Learned
 from .recorder import Recorder
 from .replay import MISSED, Plan
 from .state import Opaque, StandIn, State
+from .trial import gives_again
 
 __all__ = ["Captured", "Finding", "capture", "explain"]
 
@@ -446,6 +447,7 @@ class Captured(StandIn):
         recorder.confirms = entry.calls > 1 and not (
             entry.before and all([d.confirmed for d in entry.before])
         )
+        recorder.tried_as_plan = not (entry.before or entry.twice or self.fuses)
         imported = len(sys.modules)
         result = recorder.record(self.step, args, kwargs)
         returned = None
@@ -455,6 +457,14 @@ class Captured(StandIn):
             recorder.refuse(f"it changes what outlives it: {reached.difference()}", False)
         if not recorder.off and not given.unchanged():
             recorder.refuse("it changes a list, a dict or an object among its arguments", False)
+        plan = None
+        if recorder.confirms and not recorder.off and returned is not None:
+            pending, plan = copy.copy(recorder.draft), self._plan(entry, recorder, returned)
+            recorder.confirmed = gives_again(plan, recorder)
+            if not recorder.confirmed:
+                recorder.draft = pending
+                recorder.confirm()  # which tells the line
+                recorder.refuse("its plan gives other numbers than the step", False)
         refused = recorder.refused or (("nothing was recorded", "") if returned is None else None)
         if entry.calls == 1 and refused is not None:  # what it does once may be something else
             refused = refused if refused[1] and imported == len(sys.modules) else None
@@ -468,7 +478,8 @@ class Captured(StandIn):
         draft.graph, draft.confirmed, draft.returned = recorder.graph, recorder.confirmed, returned
         if before is None and draft.confirmed and recorder.notes.plain and not entry.twice:
             pending = copy.copy(draft)  # lines of the plan may be put together
-            entry.candidate = self._plan(entry, recorder, returned), recorder.notes, pending
+            plan = plan or self._plan(entry, recorder, returned)
+            entry.candidate = plan, recorder.notes, pending
             return result
         if before is None:
             entry.before.append(draft)

@@ -281,6 +281,8 @@ def add_up(array, dim: tuple, keepdim: bool = False):
     row = _run_of(inner)
     if inner == 1 and len(dim) == max(dim) + 1:
         k = len(dim)
+        if k == 1 and ndim == 2 and not keepdim:
+            return column_sums(array)
         out = column_sums(array.reshape(math.prod(shape[:k]), -1)).reshape(shape[k:])
         return out.reshape((1,) * k + out.shape) if keepdim else out
     if inner == 1 or row < 32 < inner:
