@@ -48,9 +48,14 @@ def first_difference(
         with np.errstate(all="ignore"):
             for k, (i, line) in enumerate(lines):
                 run, names = _function_of(line)
-                space.update(zip(line.outs, run(*map(space.get, names)), strict=True))
-                if not all([same_result(space[n], values[n]) for n in when.get(k, ())]):
-                    return draft.lines[i]
+                outs, found = line.outs, run(*map(space.get, names))
+                if len(outs) == 1:
+                    space[outs[0]] = found
+                elif outs:
+                    space.update(zip(outs, found, strict=True))
+                for n in when.get(k, ()):
+                    if not same_result(space[n], values[n]):
+                        return draft.lines[i]
                 for n in ends.get(k, ()):
                     space[n] = None
     finally:
@@ -78,9 +83,9 @@ def _function_of(line: Any) -> tuple[Any, list[str]]:
             _functions.clear()
         given = ", ".join([f"p{k}" if k == i else f"q{k}" for k, i in enumerate(first)])
         text = "".join([f"{x}p{i}" for x, i in zip(between, first, strict=False)]) + between[-1]
-        results = "".join(f"p{i}, " for i in outs)
+        results = ", ".join([f"p{i}" for i in outs])
         space: dict[str, Any] = {**FUNCTIONS, "__name__": "gradlib.generated"}
-        exec(f"def run({given}):\n    {text}\n    return ({results})", space)
+        exec(f"def run({given}):\n    {text}\n    return {results}", space)
         found = _functions[key] = space["run"]
     return found, names
 
@@ -113,6 +118,8 @@ def _when(lines: list, groups: Groups, values: dict[str, Any]) -> dict[int, list
 
 def same_result(a: Any, b: Any) -> bool:
     """Whether a line gave what the step gave; where libraries compute it, in nearly the same numbers."""
+    if a is b:
+        return True
     if a.__class__ is not b.__class__:
         return False
     if not isinstance(a, (np.ndarray, np.generic)):
