@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..tape import handed, modes, saved, views
 from ..tape.dtypes import DIFFERENTIABLE
@@ -15,6 +15,7 @@ from . import interpret
 from . import vmap as batched
 from .dependence import linked
 from .formulas import traced_ops
+from .registry import REGISTRY
 from .signature import parameters
 
 next_serial = itertools.count(1).__next__  # tangents of a level that ended do not count any more
@@ -84,18 +85,39 @@ def forget(tensor: Tensor) -> None:
     """Let `tensor`, which is detached in place, have no tangent any more."""
     if tensor._view is not None and tensor._view.__class__ is not DualView:
         split_off(tensor)
-    kept = own_tangent_of(tensor)
+    kept, array = own_tangent_of(tensor), tensor._array
     own_tangent(tensor, None)
-    if (
-        kept is not None and tensor._view is None
-    ):  # its views keep their tangents, as they keep their histories
-        tensor._tangent, tensor._tangent_level = kept, -1 - state.dual_serial
+    if kept is None or tensor._view is not None:
+        return
+    # its views keep their tangents, as they keep their histories; those that are made from now on have none
+    tensor._geometries = (*tensor._geometries, (array, REGISTRY["alias"], ()))
+    born = [array for array, _, _ in tensor._geometries]
+    tensor._tangent, tensor._tangent_level = _Forgotten(kept, born), -1 - state.dual_serial
+    if array.__class__ is batched.Logical:
+        tensor._array = handed.entry(array.level, array.physical, array.batched)
+    else:
+        tensor._array = array[...]
 
 
-def _tangent_for_views(base: Any) -> Tensor | None:
-    """The tangent of which those of the views of `base` are parts: also the one that `forget` took from `base`."""
-    if base._tangent_level == -1 - state.dual_serial:
-        return base._tangent
+class _Forgotten(NamedTuple):
+    """A tangent that `forget` took from a tensor, and the raw arrays that this had when its views were made."""
+
+    tangent: Tensor
+    born: list[Any]
+
+
+def turn_forgotten(tensor: Tensor, op: Any, attrs: tuple) -> None:
+    """`op` changes the geometry of a tensor in place, and so that of the tangent that its views keep."""
+    if tensor._tangent.__class__ is _Forgotten:
+        kept: Any = tensor._tangent
+        tensor._tangent = kept._replace(tangent=op.call(kept.tangent, *attrs))
+
+
+def _tangent_for_views(base: Any, view: Any) -> Tensor | None:
+    """The tangent of which that of the view `view` of `base` is a part: perhaps one that `forget` took from `base`."""
+    kept: Any = base._tangent
+    if kept.__class__ is _Forgotten and base._tangent_level == -1 - state.dual_serial:
+        return kept.tangent if any([view.born is array for array in kept.born]) else None
     return own_tangent_of(base)
 
 
@@ -128,7 +150,7 @@ def tangent_of(tensor: Any) -> Tensor | None:
     if view.__class__ is DualView:
         return own_tangent_of(view)
     base, steps = forward_base(view)
-    whole = _tangent_for_views(base)
+    whole = _tangent_for_views(base, view)
     if whole is None:
         return None
     known = tensor._tangent_part  # of which tangent of the base, and that part of it
@@ -197,7 +219,7 @@ def _push_outside(tensor: Tensor, tangent: Tensor) -> bool:
     holder = tensor if tensor._view is None else forward_base(tensor._view)[0]
     if getattr(holder, "_mirrored", None) is None or _requires_grad(tangent):
         return False
-    if holder._tangent is not None and _requires_grad(holder._tangent):
+    if isinstance(holder._tangent, Tensor) and _requires_grad(holder._tangent):
         return False  # it has a history inside
     holder._mirrored = tangent  # not that of all entries: the next look gives it a part of theirs
     return True
@@ -250,7 +272,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
         return
     with modes.Flag(FORWARD_AD, False):
         base, steps = forward_base(view)
-        whole = _tangent_for_views(base)
+        whole = _tangent_for_views(base, view)
         if whole is None:
             if tangent is None:
                 return

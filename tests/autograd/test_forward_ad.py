@@ -156,6 +156,46 @@ def test_detach_drops_the_tangent(one):
         assert tangent(dual.data) is None
 
 
+@pytest.mark.parametrize("turned", ["never", "before", "after", "both"])
+def test_detach_in_place_drops_the_tangent_also_for_views_that_are_made_later(turned):
+    with fw.dual_level():
+        x = gl.arange(6.0).reshape(2, 3)
+        base = fw.make_dual(x, x * 10).neg()
+        first = base[1]
+        if turned in ("before", "both"):
+            base.t_()
+        second = base[1]
+        base.detach_()
+        if turned in ("after", "both"):
+            base.t_()
+        later = base[1]
+        assert tangent(first).tolist() == [-30.0, -40.0, -50.0]
+        assert tangent(first[1:]).tolist() == [-40.0, -50.0]  # of a view that has one
+        assert tangent(second).tolist() == (second.detach() * 10).tolist()
+        views = base, later, base[:1], base.t(), base.reshape(-1), base.diff(), base.diagonal()
+        assert [tangent(v) for v in views] == [None] * len(views)
+        # all that lies in the memory that is written to has the tangent that is written there
+        later.copy_(fw.make_dual(gl.ones_like(later), gl.full_like(later, 7.0)))
+        assert gl.equal(tangent(base), (base == 1) * 7.0)
+        assert gl.equal(tangent(first), (first == 1) * 7.0)
+
+
+def test_detach_in_place_inside_vmap_drops_the_tangent():
+    def f(x):
+        y = x * 2
+        first = y[1:]
+        y.detach_()
+        return y[:2] * x[:2], first * 1, y[1:].sum()
+
+    x = gl.arange(1.0, 7.0).reshape(2, 3)
+    push = gl.func.vmap(lambda a, t: gl.func.jvp(f, (a,), (t,))[1])
+    found = push(x, gl.ones(2, 3))
+    alone = [gl.func.jvp(f, (row,), (gl.ones(3),))[1] for row in x]
+    for part, rows in zip(found, zip(*alone, strict=True), strict=True):
+        assert gl.equal(part, gl.stack(rows))
+    assert gl.equal(found[0], x[:, :2] * 2) and not found[2].any()
+
+
 def test_inplace(one):
     with fw.dual_level():
         dual = fw.make_dual(one, one * 2)

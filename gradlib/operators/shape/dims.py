@@ -13,7 +13,7 @@ from typing import Any
 from ...op.declare import Op, declare
 from ...op.expose import function, method, prop
 from ...op.inplace import become, check, refuse_inference
-from ...op.tangents import own_tangent, tangent_of
+from ...op.tangents import own_tangent, tangent_of, turn_forgotten
 from ...tape import errors, override
 from ...tape.modes import FORWARD_AD, NO_GRAD, Flag, state
 from ...tape.node import edge
@@ -362,6 +362,7 @@ def relabel(op: Op, tensor: Tensor, attrs: tuple, undo: tuple[Op, tuple]) -> Ten
         if (array.shape, array.strides) != (old._array.shape, old._array.strides):
             tensor._refuse_metadata("set_sizes_and_strides")
         turned = None if tangent is None else op.call(tangent, *attrs)
+        turn_forgotten(tensor, op, attrs)
     if tensor._view is not None:
         out._view.made_in = tensor._view.made_in  # no other view than it was
         tensor._view, tensor._fn, tensor._tangent_part = out._view, None, None
