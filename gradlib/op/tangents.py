@@ -91,8 +91,8 @@ def forget(tensor: Tensor) -> None:
         return
     # its views keep their tangents, as they keep their histories; those that are made from now on have none
     tensor._geometries = (*tensor._geometries, (array, REGISTRY["alias"], ()))
-    born = [array for array, _, _ in tensor._geometries]
-    tensor._tangent, tensor._tangent_level = _Forgotten(kept, born), -1 - state.dual_serial
+    forgotten: Any = _Forgotten(kept, [array for array, _, _ in tensor._geometries])
+    tensor._tangent, tensor._tangent_level = forgotten, -1 - state.dual_serial
     if array.__class__ is batched.Logical:
         tensor._array = handed.entry(array.level, array.physical, array.batched)
     else:
