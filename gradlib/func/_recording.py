@@ -155,7 +155,9 @@ class Recording:
         """`outputs`, to differentiate later: those that were written to with the history that they have now."""
         found = []
         for out in outputs:
-            if out._rg and self.writes.has(out):
+            view = out._view
+            written = self.writes.has(out) or (view is not None and self.writes.has(view.base))
+            if written and out._rg:
                 fn, nr = edge(out)
                 out = _with_tangent(Tensor._make(out._array), out)
                 out._rg, out._fn, out._nr = True, fn, nr
