@@ -272,3 +272,14 @@ def test_a_dimension_that_is_missing(name):
         TypeError, match=rf'{name}\(\) missing 1 required positional arguments: "dim"'
     ):
         getattr(gl.zeros(2), name)()
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "strides"),
+    [
+        ((1,), (1, 1), (1, 1)), ((3,), (1, 3), (3, 1)), ((3,), (2, 3), (0, 1)), ((3,), (1, 2, 3), (0, 0, 1)),
+        ((3,), (2, 1, 3), (0, 3, 1)), ((2, 1), (1, 2, 4), (2, 1, 0)), ((), (1, 1), (0, 0)),
+    ],
+)  # fmt: skip
+def test_strides_of_new_dimensions(shape, size, strides):
+    assert gl.zeros(shape).expand(size).stride() == strides

@@ -67,6 +67,7 @@ _SAMPLES = lambda t: [
     (t(5), 0),
     (t(), 0),
     (t(0, 3), 0),
+    (t(0, 3), 1),
     (t(2, 3, 1), 2),
 ]
 cumsum_op = declare(
@@ -107,7 +108,7 @@ def _precise(quotient):
     def wrap(gradient):
         @wraps(gradient)
         def formula(F, g, x, dim):
-            if not x.shape or not x.shape[dim]:
+            if not x.shape or 0 in x.shape:
                 return g
             wider = None if hasattr(x, "_array") else WIDER.get(x.dtype)
             if wider is None:

@@ -18,9 +18,11 @@ def _expand(xp, self, *, size):
         return self
     if not shape:
         return xp.as_strided(self, size, (0,) * len(size))
-    strides = [s if n == m or m == 1 else 0
-               for n, m, s in zip(shape, size[len(size) - len(shape) :], self.strides)]  # fmt: skip
-    return xp.as_strided(self, size, (0,) * (len(size) - len(shape)) + tuple(strides))
+    new = len(size) - len(shape)
+    strides = [s if n == m or m == 1 else 0 for n, m, s in zip(shape, size[new:], self.strides)]
+    for k in reversed(range(new)):  # as of a contiguous tensor where there is one element
+        strides.insert(0, size[k + 1] * strides[0] if size[k] == 1 else 0)
+    return xp.as_strided(self, size, tuple(strides))
 
 
 expand_op = declare(
