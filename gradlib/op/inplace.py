@@ -62,6 +62,11 @@ class CopySlices(VariadicNode):
             whole = self.base_layout.copy(grads[0])
             part = views.replay(whole, self.replay)
             inner = self.fn.gradients((part.clone(),), traced)
+            if inner[0] is not None and not batched.holds(part, inner[0]):
+                # all entries share what arrives, but not what it is multiplied by
+                zeros = batched.zeros_within(grads[0], inner[0])
+                whole = self.base_layout.copy(grads[0] + zeros)
+                part = views.replay(whole, self.replay)
             if inner[0] is None:
                 part.zero_()
             else:
@@ -191,10 +196,12 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             raise RuntimeError(errors.PARTIAL_OVERLAP)
     if bits & OBSERVE and state.saved_observer is not None:
         state.saved_observer.before_write(tensor)
-    dual = False
+    dual = outside = False
     if state.bits & FORWARD_AD:
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, target, others, attrs) if dual else None
+        # what is recorded outside of the batch saves tangents there
+        outside = dual and inside and tangents.hand_over(op, (target, *others), attrs)
     try:
         args = interpret.prepare(op, (target, *others))
     except NotImplementedError:
@@ -205,7 +212,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
     node = _node(op, target, args, attrs, inside) if records else None
     if node is None and tensor._rg and not op.differentiable and not bits & (NO_GRAD | INFERENCE):
         finish(None, _overwritten(op, tensor), tensor)
-    hidden = _compute(op, target, args, attrs, kwargs)
+    hidden = _compute(op, target, args, attrs, kwargs, outside)
     if target is not tensor:
         lazy.store(tensor, target._array)
     frame = source.user_frame(sys._getframe(1))
@@ -306,10 +313,10 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, inside: bool) -> Node:
     return interpret.make_node(op, (first, *args[1:]), attrs, tensor._array.shape, inside)
 
 
-def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict) -> tuple:
+def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, dual: bool) -> tuple:
     if shared.batches and batched.level_of_call(op, args, attrs) is not None:
-        # Tangents are written where this op is seen, not once more inside.
-        with modes.Flag(FORWARD_AD, False):
+        # tangents are written where this op is seen, and once more outside if they are saved there
+        with modes.Flag(FORWARD_AD, dual):
             batched.write(op, tensor, args, attrs)
         return ()
     if shared.active and state.capture is not None:
