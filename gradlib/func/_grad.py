@@ -416,8 +416,8 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
         tangents = [found.get(id(o)) for o in outs]
         # only now: what the derivative was made of may be in that memory
         _written_back(values, given, recording)
-        recording.leaves += given  # an argument that is returned, or a view of one, is the caller's
-        recording.given += values
+        for alias, value in zip(given, values, strict=True):
+            recording.note(alias, value)  # returned, or a view of it, it is the caller's
         released = [recording.release(o) for o in outs]
         return released, tangents, spec, recording.release(aux)
 

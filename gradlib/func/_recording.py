@@ -10,7 +10,7 @@ from typing import Any
 
 from ..autograd import differentiate
 from ..op import vmap
-from ..op.tangents import own_tangent, tangent_of
+from ..op.tangents import own_tangent, share_tangent, tangent_of
 from ..operators.create.filled import zeros_like
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import modes, views
@@ -127,6 +127,9 @@ class Recording:
         self.outer_grad = modes.is_grad_enabled()
         self.leaves: list[Tensor] = []
         self.given: list[Tensor] = []  # what the leaves are aliases of
+        self.outer: list[
+            bool
+        ] = []  # whether that requires grad outside, and did before the function ran
         self.connected = False  # whether results depend on something outside that requires grad
         self.barred: Callable[[int], bool] | None = None  # nodes by number that are constants
 
@@ -179,9 +182,16 @@ class Recording:
             leaf._view.made_in = views.ARGUMENT
         else:
             leaf = _apart(tensor).requires_grad_()
+            if state.bits & FORWARD_AD and leaf._ver is tensor._ver:
+                share_tangent(leaf, tensor)
+        self.note(leaf, tensor)
+        return leaf
+
+    def note(self, leaf: Tensor, tensor: Tensor) -> None:
+        """`leaf` is an alias of `tensor`, which the caller gave."""
         self.leaves.append(leaf)
         self.given.append(tensor)
-        return leaf
+        self.outer.append(tensor._rg and self.outer_grad)
 
     def connect(self, outputs: list) -> None:
         """Find out whether `outputs` depend on leaves other than the private ones."""
@@ -217,11 +227,8 @@ class Recording:
 
     def _reaches_outside(self, value: Tensor) -> bool:
         """Whether `value` depends on something other than the aliases of what requires no grad."""
-        own = {
-            edge(leaf)[0]
-            for leaf, tensor in zip(self.leaves, self.given, strict=True)
-            if not (tensor._rg and self.outer_grad)
-        }
+        leaves = zip(self.leaves, self.outer, strict=True)
+        own = {edge(leaf)[0] for leaf, outer in leaves if not outer}
         return _reaches_others([value], own) or vmap.connected([value])
 
     def _without_history(self, value: Tensor) -> bool:

@@ -121,9 +121,30 @@ def _tangent_for_views(base: Any, view: Any) -> Tensor | None:
     return own_tangent_of(base)
 
 
+class _SameAs(NamedTuple):
+    """In the place of a tangent: that of another tensor on the same memory."""
+
+    tensor: Tensor
+
+
+def share_tangent(alias: Tensor, tensor: Tensor) -> None:
+    """Let `alias`, on the memory of `tensor`, have its tangent, whichever of the two is written to."""
+    alias._tangent, alias._tangent_level = _SameAs(tensor), state.dual_serial  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _shares(holder: Any) -> Tensor | None:
+    """The tensor whose tangent a holder has; None: one of its own."""
+    kept = holder._tangent
+    if kept.__class__ is _SameAs and holder._tangent_level == state.dual_serial:
+        return kept.tensor
+    return None
+
+
 def own_tangent_of(holder: Any) -> Tensor | None:
     if holder._tangent_level != state.dual_serial:
         return None
+    if holder._tangent.__class__ is _SameAs:
+        return tangent_of(holder._tangent.tensor)
     if shared.batches and getattr(holder, "_mirrored", None) is not None:
         mirror(holder)
     return holder._tangent
@@ -260,6 +281,9 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     if tangent is not None and tangent._array.dtype != tensor._array.dtype:
         with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
             tangent = tangent.to(tensor.dtype)
+    if view is None and (other := _shares(tensor)) is not None:
+        set_tangent(other, tangent)
+        return
     if view is None or view.__class__ is DualView:
         have = own_tangent_of(tensor if view is None else view)
         if tangent is not None:
@@ -291,6 +315,9 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
             part.zero_()
         else:
             part.copy_(tangent)
+        if (other := _shares(base)) is not None:
+            set_tangent(other, whole)
+            return
         own_tangent(base, whole)
         base._tangent_copied = whole
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import gradlib as torch
+from gradlib import func
+from gradlib.autograd import forward_ad as fwAD
 from gradlib.func import grad, jacfwd, jacrev, jvp, vjp
 
 
@@ -91,3 +93,55 @@ def test_two_levels_of_forward_mode_refuse_one_memory_under_two_names(written, u
     x = torch.tensor([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"Please clone\(\) one of them first"):
         jvp(outer, (x,), (torch.ones(2),))
+
+
+def tangents_after(change, x, tangent):
+    """(value, tangent) of what `change` returns of a dual tensor, and of that tensor."""
+    with fwAD.dual_level():
+        y = fwAD.make_dual(x.clone(), tangent.clone())
+        found = [fwAD.unpack_dual(a) for a in (change(y), y)]
+        return [(a.primal, torch.zeros(3) if a.tangent is None else a.tangent) for a in found]
+
+
+def test_what_is_differentiated_has_the_tangent_of_what_it_is_an_alias_of():
+    x, t = torch.tensor([0.5, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0])
+
+    def clamped(z):
+        with torch.no_grad():
+            z.clamp_(min=1)
+        return z.sum()
+
+    _, (value, tangent) = tangents_after(func.grad(clamped), x, t)
+    assert value.tolist() == [1.0, 2.0, 3.0] and tangent.tolist() == [0.0, 2.0, 3.0]
+
+    def part(u, v):
+        v[1] /= 2
+        return (u * u).sum()
+
+    (value, tangent), _ = tangents_after(lambda y: func.grad(part)(y, y), x, t)
+    assert value.tolist() == [1.0, 2.0, 6.0] and tangent.tolist() == [2.0, 2.0, 6.0]
+
+    def through(u, v):
+        with torch.no_grad():
+            u[:2] *= 3
+        return (v * u).sum()
+
+    (value, tangent), (written, its) = tangents_after(lambda y: func.grad(through)(y, y), x, t)
+    assert value.tolist() == written.tolist() == [1.5, 6.0, 3.0]
+    assert tangent.tolist() == its.tolist() == [3.0, 6.0, 3.0]
+
+
+def values_and_jacobian(h):
+    return lambda *args: (func.vjp(lambda y: h(y, args[1]), args[0])[0],)
+
+
+@pytest.mark.parametrize("transform", [func.jacrev, values_and_jacobian])
+def test_an_argument_that_is_written_and_differentiated_by_has_no_history_afterwards(transform):
+    x = torch.tensor([1.0, -2.0])
+
+    def h(y, z):
+        z.mul_(y)
+        return z * 1
+
+    transform(h)(x, x)
+    assert not x.requires_grad and x.is_leaf and x.tolist() == [1.0, 4.0]
