@@ -13,7 +13,7 @@ from typing import Any
 
 from ..func import jvp, vjp
 from ..op.declare import REGISTRY
-from ..op.tangents import any_tangent, own_tangent, tangent_of
+from ..op.tangents import any_tangent, hand_over, own_tangent, split_off, tangent_of
 from ..op.vmap import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad
 from ..op.vmap_texts import NO_MATCH, NO_RULE, NO_SETUP, TWO_RETURNS, TWO_RULES, VmapInfo
 from ..tape.dtypes import DIFFERENTIABLE
@@ -41,7 +41,9 @@ def call(level: BatchLevel, cls: Any, args: tuple) -> Any:
         if any([outer_grad(level.part(v)[0]) for v in leaves if is_logical(v)]):
             raise RuntimeError(NO_SETUP)
         return type(cls)(cls.__name__, (cls,), {"inside_vmap": True}).apply(*args)
-    level.function_bits = state.bits & ~FORWARD_AD  # the tangents are those of the logical tensors
+    level.function_bits = bits = state.bits
+    if bits & FORWARD_AD and not hand_over(level, tuple(leaves)):
+        level.function_bits = bits & ~FORWARD_AD  # the tangents are those of the logical tensors
     lifted = [_lifted(v) if isinstance(v, Tensor) and not is_logical(v) else v for v in args]
     return _recorded_inside(cls).apply(*lifted)
 
@@ -182,7 +184,7 @@ def _derived(level: BatchLevel, cls: Any, in_dims: tuple) -> Any:
             if not isinstance(g, Tensor):
                 out.append(g)
             else:
-                out.append(level.full(g) if d == 0 else level.full(g).sum(0))
+                out.append(_whole(level, g) if d == 0 else _whole(level, g).sum(0))
         return tuple(out)
 
     def jvp(ctx: Any, *tangents: Any) -> tuple:
@@ -200,6 +202,18 @@ def _derived(level: BatchLevel, cls: Any, in_dims: tuple) -> Any:
         "generate_vmap_rule": True,
     }
     return FunctionMeta(cls.__name__, (Function,), body)
+
+
+def _whole(level: BatchLevel, entry: Tensor) -> Tensor:
+    """The values of all entries, and their tangent."""
+    found = level.full(entry)
+    if (
+        state.bits & FORWARD_AD
+        and (tangent := tangent_of(entry)) is not None
+        and tangent_of(found) is None
+    ):
+        own_tangent(split_off(found), level.full(tangent))
+    return found
 
 
 def _one_of(outs: Any, i: int) -> Any:

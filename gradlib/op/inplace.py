@@ -175,9 +175,8 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
             state.interposers = outer
     if shared.sparse is not None and sparse.among((tensor, *others)):
         return _onto_sparse(op, tensor, others, attrs, records)
-    inside = (
-        bool(shared.batches) and batched.level_of_call(op, (tensor, *others), attrs) is not None
-    )
+    level = batched.level_of_call(op, (tensor, *others), attrs) if shared.batches else None
+    inside = level is not None
     if inside:
         if not batched.is_logical(tensor):
             return _onto_plain(op, tensor, others, attrs)
@@ -201,7 +200,7 @@ def inplace(op, tensor: Tensor, others: tuple = (), attrs: tuple = ()) -> Tensor
         dual = tangents.any_tangent((tensor, *others))
         tangent = tangents.of_inplace(op, target, others, attrs) if dual else None
         # what is recorded outside of the batch saves tangents there
-        outside = dual and inside and tangents.hand_over(op, (target, *others), attrs)
+        outside = dual and inside and tangents.hand_over(level, (target, *others))
     try:
         args = interpret.prepare(op, (target, *others))
     except NotImplementedError:

@@ -364,10 +364,9 @@ def run_with_tangents(op, args: tuple, attrs: tuple) -> Any:
     return out
 
 
-def hand_over(op, args: tuple, attrs: tuple) -> bool:
-    """`_hand_over` for the arguments of an op that writes to the first of them."""
-    level = batched.level_of_call(op, args, attrs)
-    return level is not None and _hand_over(level, args, [tangent_of(a) for a in args])
+def hand_over(level: Any, args: tuple) -> bool:
+    """`_hand_over` of the tangents that arguments have."""
+    return _hand_over(level, args, [tangent_of(a) for a in args])
 
 
 def _hand_over(level: Any, args: tuple, tangents: list) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gradlib as gl
@@ -129,8 +129,10 @@ def tangent_inside(case: Case) -> None:
         compare(jvp, each, chosen, "vmap of jvp")
 
 
-def gradient_outside(case: Case) -> None:
-    """The gradient and the tangent of vmap, with respect to what is batched and to what is shared."""
+def _mapped_and_looped(
+    case: Case,
+) -> Iterator[tuple[list[int], list[gl.Tensor], Callable, Callable]]:
+    """For all arguments, and each alone: (those batched, arguments, the case under vmap, the same as a loop)."""
     f, each = _same_places(case)
     for chosen in subsets(f.inputs):
         if case.inplace and 0 not in chosen:
@@ -148,13 +150,19 @@ def gradient_outside(case: Case) -> None:
             ]
             return tuple(stacked(list(zip(*rows, strict=True))))
 
-        seeds = [waves(o, 51) for o in loop(*args)]
         try:
             mapped(*args)
         except RuntimeError as exc:
             if SHARED_WRITE not in str(exc):
                 raise
             continue
+        yield chosen, args, mapped, loop
+
+
+def gradient_outside(case: Case) -> None:
+    """The gradient and the tangent of vmap, with respect to what is batched and to what is shared."""
+    for chosen, args, mapped, loop in _mapped_and_looped(case):
+        seeds = [waves(o, 51) for o in loop(*args)]
         found = []
         for g in (mapped, loop):
             leaves = [t.clone().requires_grad_() for t in args]
@@ -165,10 +173,23 @@ def gradient_outside(case: Case) -> None:
         same(tangents[0], tangents[1], f"tangent of vmap over {chosen}")
 
 
+def tangent_of_gradient_outside(case: Case) -> None:
+    """The tangent of the gradient of vmap: what is saved outside of the batch has a tangent there."""
+    for chosen, args, mapped, loop in _mapped_and_looped(case):
+        seeds = tuple([waves(o, 51) for o in loop(*args)])
+        us = tuple([waves(t, 61) for t in args])
+        found = [
+            func.jvp(lambda *new, g=g, s=seeds: func.vjp(g, *new)[1](s), tuple(args), us)[1]
+            for g in (mapped, loop)
+        ]
+        same(found[0], found[1], f"tangent of the gradient of vmap over {chosen}")
+
+
 CHECKS = {
     "vmap": plain,
     "vmap_vmap": nested,
     "vmap_grad": gradient_inside,
     "vmap_jvp": tangent_inside,
     "grad_vmap": gradient_outside,
+    "jvp_grad_vmap": tangent_of_gradient_outside,
 }
