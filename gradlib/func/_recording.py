@@ -176,6 +176,8 @@ class Recording:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
         if vmap.active() is not None and not (vmap.is_logical(tensor) and tensor._rg):
             leaf = _with_tangent(vmap.lift(tensor), tensor).requires_grad_()
+            if state.bits & FORWARD_AD and vmap.is_logical(tensor):
+                share_tangent(leaf, tensor)
         elif tensor._rg and self.outer_grad:
             self.connected = True
             leaf = alias.call(tensor)

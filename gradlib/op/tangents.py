@@ -271,6 +271,9 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     The tangent of a dual tensor is the one given to make_dual, and is written to. Otherwise nobody else's tangent
     changes: that of a view is written into a copy of its base's, made once.
     """
+    if tensor._view is None and (other := _shares(tensor)) is not None:
+        set_tangent(other, tangent)
+        return
     if tangent is not None:
         if tensor._array.__class__ is batched.Logical:
             if _push_outside(tensor, tangent):
@@ -281,9 +284,6 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None) -> None:
     if tangent is not None and tangent._array.dtype != tensor._array.dtype:
         with modes.Flag(FORWARD_AD, False):  # the op promotes, what it is written into does not
             tangent = tangent.to(tensor.dtype)
-    if view is None and (other := _shares(tensor)) is not None:
-        set_tangent(other, tangent)
-        return
     if view is None or view.__class__ is DualView:
         have = own_tangent_of(tensor if view is None else view)
         if tangent is not None:

@@ -145,3 +145,31 @@ def test_an_argument_that_is_written_and_differentiated_by_has_no_history_afterw
 
     transform(h)(x, x)
     assert not x.requires_grad and x.is_leaf and x.tolist() == [1.0, 4.0]
+
+
+def test_the_same_inside_vmap():
+    x = torch.tensor([[0.5, 2.0, 3.0], [1.5, 0.2, 0.3]])
+    t = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+    def clamped(z):
+        with torch.no_grad():
+            z.clamp_(min=1)
+        return (z * z).sum()
+
+    def part(u, v):
+        v[1] /= 2
+        return (u * u).sum()
+
+    for f in (func.grad(clamped), lambda y: func.grad(part)(y, y)):
+
+        def h(y, f=f):
+            y = y * 1
+            return f(y), y * 1
+
+        alone = [func.jvp(h, (a,), (b,)) for a, b in zip(x, t, strict=True)]
+        outside = func.jvp(func.vmap(h), (x,), (t,))
+        inside = func.vmap(lambda a, b, h=h: func.jvp(h, (a,), (b,)))(x, t)
+        for k in (0, 1):
+            for n in (0, 1):
+                wanted = torch.stack([a[k][n] for a in alone])
+                assert torch.equal(outside[k][n], wanted) and torch.equal(inside[k][n], wanted)
