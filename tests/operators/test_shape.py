@@ -283,3 +283,7 @@ def test_a_dimension_that_is_missing(name):
 )  # fmt: skip
 def test_strides_of_new_dimensions(shape, size, strides):
     assert gl.zeros(shape).expand(size).stride() == strides
+
+
+def test_rounded_whole_numbers_lie_as_they_did():
+    assert gl.arange(6).reshape(2, 3).t().round().stride() == (1, 3)

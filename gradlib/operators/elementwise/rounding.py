@@ -74,7 +74,7 @@ def _round(xp, self, *, decimals):
     if self.dtype.kind in "iu":
         if decimals:
             raise unsupported("round_cpu", self)
-        return self.copy()
+        return self.copy("K")
     return xp.round(self, decimals)
 
 
