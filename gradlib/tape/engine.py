@@ -474,6 +474,8 @@ def unwrap(grad, traced: int) -> Any:
 
 
 def run_tensor_hooks(hooks: OrderedDict, grad, traced: int):
+    if not traced and 0 in getattr(grad, "strides", ()) and grad.size > 1:
+        grad = grad.copy()  # a number for all elements, as of a mean, which a hook may write to
     value = wrap(grad, traced)
     for hook in list(hooks.values()):
         try:

@@ -176,3 +176,24 @@ def test_gradients_are_summed_before_the_hook(x):  # rows: HOOK-19
     y.register_hook(seen.append)
     (y * 2 + y * 3).sum().backward()
     assert [g.tolist() for g in seen] == [[5.0] * 3]
+
+
+@pytest.mark.parametrize(
+    "reduce", [lambda x: x.mean(), lambda x: x.sum(), lambda x: (x + 1).mean(0).sum()]
+)
+@pytest.mark.parametrize("captured", [False, True])
+def test_a_hook_may_write_to_the_gradient_of_a_mean(reduce, captured):
+    x = gl.ones(2, 3, requires_grad=True)
+    x.register_hook(lambda g: g.mul_(2))
+
+    def step():
+        x.grad = None
+        y = x * 1
+        y.register_hook(lambda g: g.clamp_(max=0.25))
+        reduce(y).backward()
+        return x.grad.clone()
+
+    run = gl.capture(step) if captured else step
+    share = gl.autograd.grad(reduce(y2 := gl.ones(2, 3, requires_grad=True)), y2)[0][0, 0].item()
+    for _ in range(5):
+        assert run().tolist() == gl.full((2, 3), 2 * min(share, 0.25)).tolist()
