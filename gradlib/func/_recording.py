@@ -127,9 +127,8 @@ class Recording:
         self.outer_grad = modes.is_grad_enabled()
         self.leaves: list[Tensor] = []
         self.given: list[Tensor] = []  # what the leaves are aliases of
-        self.outer: list[
-            bool
-        ] = []  # whether that requires grad outside, and did before the function ran
+        # whether that requires grad outside, and did before the function ran
+        self.outer: list[bool] = []
         self.connected = False  # whether results depend on something outside that requires grad
         self.barred: Callable[[int], bool] | None = None  # nodes by number that are constants
 

@@ -32,6 +32,7 @@ def _plain(x, target, weight) -> bool:
         and x.ndim == 2
         and x.size <= PIECE
         and target.dtype is INT64
+        and target.size == len(x)
         and target.flags.c_contiguous
     )
 

@@ -139,7 +139,7 @@ before("max_pool_with_indices")(with_indices(max_pool))
 @before("pool_put")
 def pool_put(xp, self, *, taps, space, kernel_size, stride, padding, dilation, ceil_mode):
     k = len(space)
-    if not _is_image(self, k) or not taps.flags.c_contiguous:
+    if not _is_image(self, k) or taps.shape != self.shape or not taps.flags.c_contiguous:
         return NotImplemented
     how = _in_two(windows(space, kernel_size, stride, padding, dilation, ceil_mode))
     out = np.zeros((*self.shape[: self.ndim - k], *space), F4)
