@@ -106,7 +106,7 @@ class Packed:
         self.fn, self.nr = fn, nr
         self.requires_grad, self.outside = tensor._rg, Outside.of(tensor)
         self.tangent = self.part = None
-        if state.dual_level >= 0:
+        if state.dual_level >= 0 and fn is not SELF:  # that of an own output is not known yet
             tangent = handed.tangent_of(tensor)
             self.tangent = None if tangent is None else (tangent, state.dual_serial)
         self.is_leaf_original = tensor if tensor._rg and fn is None else None

@@ -383,3 +383,34 @@ def test_inference_tensors_have_a_jvp_where_it_is_derived():
     with gl.inference_mode():
         x = gl.tensor([1.0, 3.0])
     assert gl.func.jvp(lambda u: u.aminmax()[1], (x,), (gl.ones(2),))[1].item() == 1.0
+
+
+IN_PLACE = "sqrt exp tanh sigmoid rsqrt reciprocal tan expm1".split()
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda: gl.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t),
+        lambda: gl.autograd.graph.save_on_cpu(),
+        None,
+    ],
+)
+def test_packed_results_of_writes_have_the_tangents_of_what_was_written(name, around):
+    x, t = gl.rand(4, dtype=gl.float64) + 0.2, gl.randn(4, dtype=gl.float64)
+
+    def f(x, written):
+        y = x * 1.1
+        return getattr(y, name + "_")() if written else getattr(y, name)()
+
+    def push(f):
+        return gl.func.jvp(lambda x: gl.func.vjp(f, x)[1](t)[0], (x,), (t,))[1]
+
+    wanted = push(lambda x: f(x, False))
+    if around is None:
+        found = push(lambda x: gl.utils.checkpoint.checkpoint(f, x, True, use_reentrant=False))
+    else:
+        with around():
+            found = push(lambda x: f(x, True))
+    assert gl.allclose(found, wanted)
