@@ -17,6 +17,7 @@ from ..tape.storage import version_of
 from ..tape.tensor import Tensor
 from .functions import Functions
 from .graph import Unwritable
+from .memory import made
 
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of leaves
 _Pair = tuple[Any, str]  # a raw gradient and its variable
@@ -102,7 +103,7 @@ class Hooks(Functions):
             if hooks:
                 pairs[position : position + 1] = self._called(
                     node,
-                    pairs[position : position + 1],
+                    [self._for_hooks(pairs[position])],
                     lambda a, hooks=hooks: [engine.run_tensor_hooks(hooks, a[0], RAW)],
                 )
         return self._joined(node, pairs)
@@ -166,8 +167,18 @@ class Hooks(Functions):
         hooks = node.variable._backward_hooks
         if hooks:
             run = lambda arrays: [engine.run_tensor_hooks(hooks, arrays[0], RAW)]
-            (pair,) = self._called(node, [self.cast(node.variable, pair)], run)
+            pair = self._for_hooks(self.cast(node.variable, pair))
+            (pair,) = self._called(node, [pair], run)
         return pair
+
+    def _for_hooks(self, pair: _Pair | None) -> Any:
+        """A gradient that hooks of tensors may write to."""
+        if pair is None or not engine.is_shared(pair[0]):
+            return pair
+        name, array = self.draft.fresh(), pair[0].copy()
+        text = f"{name} = {pair[1]}.copy()"
+        self.emit(text, (name,), (pair[1],), "a gradient for hooks", made=made(array))
+        return array, self._name(array, name)
 
     def accumulated(self, node: Any) -> None:
         """The gradient of a leaf was added to its ``.grad``."""

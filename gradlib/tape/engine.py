@@ -473,9 +473,16 @@ def unwrap(grad, traced: int) -> Any:
     return grad if traced or grad is None else raw_values(grad)
 
 
+def is_shared(grad: Any) -> bool:
+    """Whether elements of a raw gradient share memory, as those of the gradient of a sum do: hooks get a copy."""
+    if grad is None or grad.__class__ is shared.sparse:
+        return False
+    return 0 in grad.strides and grad.size > 1
+
+
 def run_tensor_hooks(hooks: OrderedDict, grad, traced: int):
-    if not traced and 0 in getattr(grad, "strides", ()) and grad.size > 1:
-        grad = grad.copy()  # a number for all elements, as of a mean, which a hook may write to
+    if not traced and is_shared(grad):
+        grad = grad.copy()
     value = wrap(grad, traced)
     for hook in list(hooks.values()):
         try:
