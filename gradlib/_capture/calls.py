@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..devices.numpy.namespace import CLIP
 from ..op import spreading
 
 _BINARY = {
@@ -18,7 +19,6 @@ _COMPARED = {
     ast.GtE: np.greater_equal,
 }  # fmt: skip
 _UNARY = {ast.USub: np.negative, ast.Invert: np.invert}
-CLIP = getattr(np, "_core").umath.clip  # noqa: B009 (what the method `clip` calls)
 
 
 class Named(str):

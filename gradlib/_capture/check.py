@@ -48,14 +48,9 @@ def first_difference(
         with np.errstate(all="ignore"):
             for k, (i, line) in enumerate(lines):
                 run, names = _function_of(line)
-                outs, found = line.outs, run(*map(space.get, names))
-                if len(outs) == 1:
-                    space[outs[0]] = found
-                elif outs:
-                    space.update(zip(outs, found, strict=True))
-                for n in when.get(k, ()):
-                    if not same_result(space[n], values[n]):
-                        return draft.lines[i]
+                space.update(zip(line.outs, run(*map(space.get, names)), strict=True))
+                if not all([same_result(space[n], values[n]) for n in when.get(k, ())]):
+                    return draft.lines[i]
                 for n in ends.get(k, ()):
                     space[n] = None
     finally:
@@ -83,9 +78,9 @@ def _function_of(line: Any) -> tuple[Any, list[str]]:
             _functions.clear()
         given = ", ".join([f"p{k}" if k == i else f"q{k}" for k, i in enumerate(first)])
         text = "".join([f"{x}p{i}" for x, i in zip(between, first, strict=False)]) + between[-1]
-        results = ", ".join([f"p{i}" for i in outs])
+        results = "".join([f"p{i}, " for i in outs])
         space: dict[str, Any] = {**FUNCTIONS, "__name__": "gradlib.generated"}
-        exec(f"def run({given}):\n    {text}\n    return {results}", space)
+        exec(f"def run({given}):\n    {text}\n    return ({results})", space)
         found = _functions[key] = space["run"]
     return found, names
 

@@ -88,9 +88,7 @@ class Writer:
         self.lasting = ""  # what it did first that cannot be undone, see `Reads`
         # whether the draft is tried out as soon as it has to be, and whether it was
         self.confirms = self.confirmed = False
-        self.tried_as_plan = (
-            False  # whether that may be done with the plan itself, where nothing lasts
-        )
+        self.tried_as_plan = False  # whether the plan itself may be, where nothing lasts
         self.values: dict[str, Any] = {}  # arrays by variable
         self.watch: Any = Watch(self)
         self.unwatched = False  # inside an op that runs nothing of the program

@@ -47,6 +47,15 @@ def test_cross_entropy_of_classes_that_are_all_ignored():
     assert loss.isnan() and not x.grad.any()
 
 
+def test_classes_that_a_hook_unpacks_are_looked_at_before_they_are_used():
+    x, classes = drawn(30, 20).requires_grad_(), gl.arange(30) % 20
+    spoilt = lambda t: t + 1_000_000 if t.dtype is gl.int64 else t
+    with gl.autograd.graph.saved_tensors_hooks(lambda t: t, spoilt):
+        loss = F.cross_entropy(x, classes)
+    with pytest.raises(IndexError, match="is out of bounds"):
+        loss.backward()
+
+
 def test_cross_entropy_of_scores_that_are_no_numbers():
     x, classes = drawn(30, 20), gl.arange(30) % 20
     x[0, 3], x[1, 2], x[2], x[3, 3], x[4, :4] = nan, inf, -inf, -inf, -inf

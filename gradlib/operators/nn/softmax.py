@@ -171,9 +171,7 @@ def functional_softmax(input, dim=None, _stacklevel=3, dtype=None):
         tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
     dim = _old_dim("softmax", input.dim()) if dim is None else dim
-    if dtype is not None:
-        input = input.to(dtype)
-    return softmax_op.call(input, wrap_dim(dim, input._array.ndim))
+    return _public(softmax_op, input, dim, dtype)
 
 
 def functional_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
@@ -197,9 +195,7 @@ def functional_log_softmax(input, dim=None, _stacklevel=3, dtype=None):
         tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
     dim = _old_dim("log_softmax", input.dim()) if dim is None else dim
-    if dtype is not None:
-        input = input.to(dtype)
-    return log_softmax_op.call(input, wrap_dim(dim, input._array.ndim))
+    return _public(log_softmax_op, input, dim, dtype)
 
 
 def functional_softmin(input, dim=None, _stacklevel=3, dtype=None):

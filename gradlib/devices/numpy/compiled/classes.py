@@ -54,9 +54,8 @@ def _losses(x, classes, ignored, top, logs, losses):
         if k == ignored:
             losses[i] = f4(0)
         elif 0 <= k < x.shape[1]:
-            losses[i] = logs[i] - (
-                x[i, k] - top[i]
-            )  # in this order, as of large scores it is exact
+            # in this order the difference of large scores is exact
+            losses[i] = logs[i] - (x[i, k] - top[i])
             counted += 1
         else:
             return -1
@@ -136,10 +135,13 @@ def _grad(x, top, logs, classes, shares, out):
 
 @jit()
 def _grad_of_few(x, top, logs, classes, ignored, mean, g, out):
-    """From the gradient of each row's loss, or of their sum or mean."""
+    """From the gradient of each row's loss, or of their sum or mean; False where a class does not exist."""
     counted = 0
     for k in classes:
-        counted += k != ignored
+        if k != ignored:
+            counted += 1
+            if not 0 <= k < x.shape[1]:  # a hook may have unpacked other ones
+                return False
     for i in range(len(x)):
         if classes[i] == ignored:
             out[i] = f4(0)
@@ -147,6 +149,7 @@ def _grad_of_few(x, top, logs, classes, ignored, mean, g, out):
         share = g[i % g.size]
         share = share / f4(counted) if mean else share
         _row_grad(x[i], top[i], logs[i], classes[i], share, out[i])
+    return True
 
 
 @before("cross_entropy_op", "vjp")
@@ -157,8 +160,8 @@ def cross_entropy_vjp(F, g, self, target, weight, result1, result2, reduction, i
     top, logs = np.ascontiguousarray(result1), np.ascontiguousarray(result2)
     if _plain(self, target, weight) and g.dtype is F4:
         above = np.ascontiguousarray(g).reshape(-1)
-        _grad_of_few(self, top, logs, target, ignore_index, reduction == MEAN, above, out)
-        return out, None, None
+        if _grad_of_few(self, top, logs, target, ignore_index, reduction == MEAN, above, out):
+            return out, None, None
     n = len(self)
     classes, weights, kept = class_rows(F.backend, target, weight, self.shape[1], ignore_index, F4)
     shares = np.empty(n, F4)
