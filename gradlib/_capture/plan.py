@@ -331,10 +331,20 @@ def _at(line: Line) -> str:
 
 def alike(a: Any, b: Any) -> bool:
     """Whether two constants are the same: identical, or equal in type, layout and value."""
-    if a is b or same(a, b):
+    kind = a.__class__
+    if a is b or kind is not b.__class__:
+        return a is b
+    if kind is int or kind is str:
+        return bool(a == b)
+    if isinstance(a, (tuple, list)):
+        if len(a) != len(b):
+            return False
+        for x, y in zip(a, b, strict=True):  # most are identical
+            if x is not y and not alike(x, y):
+                return False
         return True
-    if a.__class__ is not b.__class__:
-        return False
+    if same(a, b):
+        return True
     if isinstance(a, types.MethodType):
         return a.__self__ is b.__self__ and a.__func__ is b.__func__
     if isinstance(a, np.ndarray):
@@ -342,8 +352,6 @@ def alike(a: Any, b: Any) -> bool:
         return kinds and a.tobytes() == b.tobytes()
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
-    if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(alike, a, b))
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(alike(a[k], b[k]) for k in a)
     return False

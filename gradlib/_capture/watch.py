@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import cached_property
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -156,7 +157,6 @@ class Watch:
         self.known: dict[int, CodeType] = {}
         # functions of the library, by the id of their code
         self.looked: dict[int, FunctionType] = {}
-        self.forbidden = _forbidden()
         self.asked: dict[FrameType, FunctionType] = {}  # calls of the program that take nothing
 
     def _hands_on(self, code: CodeType, frame: FrameType) -> str | None:
@@ -172,6 +172,11 @@ class Watch:
             if isinstance(found, BuiltinFunctionType) and (why := self._impure(found)) is not None:
                 return f"{found.__name__} is handed on: {why}"
         return None
+
+    @cached_property
+    def forbidden(self) -> dict[int, str]:
+        """Methods whose values go to Python, as they are when that is first asked for."""
+        return _forbidden()
 
     def look_at(self, functions: list) -> None:
         """Functions of C that are kept where the step can reach them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -163,7 +164,8 @@ class LBFGS(Optimizer):
                 break
             calls = 0
             if group["line_search_fn"] is not None:
-                loss, grad, t, calls = self._search(closure, t, d, loss, grad, slope)
+                left = group["max_eval"] - evaluations
+                loss, grad, t, calls = self._search(closure, t, d, loss, grad, slope, left)
                 self._move(t, d)
                 optimal = _largest(grad) <= group["tolerance_grad"]
             else:
@@ -196,9 +198,16 @@ class LBFGS(Optimizer):
         return first_value
 
     def _search(
-        self, closure: Callable, t: float, d: Tensor, loss: float, grad: Tensor, slope: float
+        self,
+        closure: Callable,
+        t: float,
+        d: Tensor,
+        loss: float,
+        grad: Tensor,
+        slope: float,
+        most: int,
     ) -> tuple[float, Tensor, float, int]:
-        """The line search; parameters are where they were afterwards."""
+        """The line search, after the first of which it tries `most` steps; parameters are where they were then."""
         group = self.param_groups[0]
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
@@ -210,8 +219,9 @@ class LBFGS(Optimizer):
             self._put(start)
             return value, gradient
 
+        small = group["tolerance_change"]
         return strong_wolfe(
-            evaluate, t, d, loss, grad, slope, tolerance_change=group["tolerance_change"]
+            evaluate, t, d, loss, grad, slope, tolerance_change=small, max_iterations=most
         )
 
 
@@ -248,18 +258,25 @@ def cubic_minimum(
     g2: float,
     bounds: tuple[float, float] | None = None,
 ) -> float:
-    """Where the cubic through two points with these slopes is smallest, within the bounds."""
+    """Where the cubic through two points with these slopes is smallest, within the bounds.
+
+    A cubic that is a line is smallest at one of them; one that is constant, and values that are no numbers, give the
+    middle.
+    """
     low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
+    middle = (low + high) / 2.0
+    if x1 > x2:
+        x1, f1, g1, x2, f2, g2 = x2, f2, g2, x1, f1, g1
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
-    square = d1**2 - g1 * g2
-    if square < 0:
-        return (low + high) / 2.0
+    square = d1 * d1 - g1 * g2
+    if not square >= 0:
+        return middle
     d2 = square**0.5
-    if x1 <= x2:
-        at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
-    else:
-        at = x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
-    return min(max(at, low), high)
+    above, below = g2 + d2 - d1, g2 - g1 + 2 * d2
+    if not below:
+        return high if above < 0 else low if above > 0 else middle
+    at = x2 - (x2 - x1) * (above / below)
+    return middle if isnan(at) else min(max(at, low), high)
 
 
 def strong_wolfe(
@@ -286,7 +303,7 @@ def strong_wolfe(
         c1: share of the predicted decrease that is asked for.
         c2: share of the slope that may be left.
         tolerance_change: smallest interval.
-        max_iterations: evaluations at most.
+        max_iterations: evaluations at most, beside the first.
 
     Returns:
         (loss, gradient, t, evaluations).

@@ -147,6 +147,15 @@ def test_weight_norm_both_interfaces():
     assert [n for n, _ in layer.named_parameters()] == ["bias", "weight"]
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_weight_norm_has_second_derivatives(dim):
+    v = gradlib.tensor([[1.0, 2.0, -1.0], [3.0, -1.0, 0.5]], dtype=gradlib.float64)
+    g = gradlib.tensor([[1.5], [-2.0]], dtype=gradlib.float64)
+    g = g if dim == 0 else gradlib.ones(1, 3, dtype=gradlib.float64) if dim == 1 else g[:1, 0].sum()
+    given = (v.requires_grad_(), g.requires_grad_())
+    assert gradlib.autograd.gradgradcheck(lambda v, g: gradlib._weight_norm(v, g, dim), given)
+
+
 def test_spectral_norm_both_interfaces():
     for interface in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):
         layer = interface(nn.Linear(4, 3), n_power_iterations=50)

@@ -309,6 +309,40 @@ def test_sgd_without_momentum_has_no_state():
     assert opt.state_dict()["state"] == {}
 
 
+@pytest.mark.parametrize("most", [1, 2, 4, 7])
+def test_line_search_of_lbfgs_evaluates_no_more_often_than_asked_for(most):
+    """The search gets what is left of max_eval; the point that it begins with is one more."""
+    x = gradlib.tensor([-1.2, 1.0], dtype=gradlib.float64, requires_grad=True)
+    opt = optim.LBFGS([x], lr=3.0, line_search_fn="strong_wolfe", max_eval=most)
+    calls = []
+
+    def closure():
+        calls.append(1)
+        opt.zero_grad()
+        loss = 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    assert len(calls) <= most + 1
+
+
+def test_line_search_of_lbfgs_on_a_plane_takes_the_longest_step():
+    """A cubic that is a line has no minimum: what is asked of it is where it is lowest within the bounds."""
+    x = gradlib.zeros(2, dtype=gradlib.float64, requires_grad=True)
+    opt = optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=1, max_eval=4)
+    slope = gradlib.tensor([0.5, -0.5], dtype=gradlib.float64)
+
+    def closure():
+        opt.zero_grad()
+        loss = (x * slope).sum()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    assert x.tolist() == [-500.0, 500.0]  # 1, then three times as far as is allowed, ten times each
+
+
 def test_lbfgs_with_line_search_finds_the_minimum():
     x = gradlib.tensor([-1.2, 1.0], dtype=gradlib.float64, requires_grad=True)
     opt = optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=100)

@@ -117,6 +117,9 @@ def test_a_checkpoint_of_pytorch_is_continued(name, settings):
         {"line_search_fn": "strong_wolfe"},
         {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 3},
         {"lr": 0.5, "line_search_fn": "strong_wolfe", "max_iter": 50},
+        {"lr": 0.2, "line_search_fn": "strong_wolfe", "max_iter": 2},
+        {"lr": 0.5, "line_search_fn": "strong_wolfe", "max_iter": 3, "max_eval": 5},
+        {"line_search_fn": "strong_wolfe", "max_eval": 1},
     ],
     ids=lambda s: "-".join(s),
 )
