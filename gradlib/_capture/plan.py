@@ -337,12 +337,8 @@ def alike(a: Any, b: Any) -> bool:
     if kind is int or kind is str:
         return bool(a == b)
     if isinstance(a, (tuple, list)):
-        if len(a) != len(b):
-            return False
-        for x, y in zip(a, b, strict=True):  # most are identical
-            if x is not y and not alike(x, y):
-                return False
-        return True
+        pairs = zip(a, b, strict=False)  # most are identical
+        return len(a) == len(b) and all([x is y or alike(x, y) for x, y in pairs])
     if same(a, b):
         return True
     if isinstance(a, types.MethodType):

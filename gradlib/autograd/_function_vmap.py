@@ -14,7 +14,7 @@ from typing import Any
 from ..func import jvp, vjp
 from ..op.declare import REGISTRY
 from ..op.tangents import any_tangent, hand_over, own_tangent, split_off, tangent_of
-from ..op.vmap import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad
+from ..op.vmap import BatchLevel, Physically, each_entry, is_logical, lift, outer_grad, wrap
 from ..op.vmap_texts import NO_MATCH, NO_RULE, NO_SETUP, TWO_RETURNS, TWO_RULES, VmapInfo
 from ..tape.dtypes import DIFFERENTIABLE
 from ..tape.modes import FORWARD_AD, set_bits, state
@@ -76,14 +76,24 @@ def _recorded_inside(cls: Any) -> Any:
             inside = state.bits
             set_bits(level.function_bits)  # what is outside records as ever
             try:
-                return _by_rule(level, cls, args)
+                outs = _by_rule(level, cls, args)
             finally:
                 set_bits(inside)
+            # what all entries share has a history outside, too, which is not to be that of here
+            if isinstance(outs, tuple):
+                return tuple([_inside(level, o) for o in outs])
+            return _inside(level, outs)
 
         body = {"forward": staticmethod(forward), "inside_vmap": True, "__module__": cls.__module__}
         found = type(cls)(cls.__name__, (cls,), body)
         _recorded[cls] = found
     return found
+
+
+def _inside(level: BatchLevel, value: Any) -> Any:
+    if not isinstance(value, Tensor) or (is_logical(value) and value._array.level is level):
+        return value
+    return Tensor._make(wrap(level, value, batched=False))
 
 
 def _by_rule(level: BatchLevel, cls: Any, args: tuple) -> Any:
@@ -140,7 +150,13 @@ def _derived(level: BatchLevel, cls: Any, in_dims: tuple) -> Any:
         return tuple(whole) if isinstance(outs, tuple) else whole[0]
 
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-        entries, outs, whole = made.pop()
+        if made:
+            entries, outs, whole = made.pop()
+        else:  # an outer vmap records what all of its entries share a second time
+            entries = tuple([inside(v, d == 0) for v, d in zip(inputs, in_dims, strict=True)])
+            whole = list(output) if isinstance(output, tuple) else [output]
+            outs = [inside(o, True) for o in whole]
+            outs = tuple(outs) if isinstance(output, tuple) else outs[0]
         ctx.own = own = cls._ctx_cls()
         own.needs_input_grad = ctx.needs_input_grad
         with level.running():

@@ -304,12 +304,22 @@ def _node(op, tensor: Tensor, args: tuple, attrs: tuple, inside: bool) -> Node:
     others = any(isinstance(a, Tensor) and a._rg for a in args[1:])
     if first is tensor and op.tensors[0] in op.saved_tensors and (tensor._rg or others):
         # inside vmap the copy has a history outside, whose gradient may be differentiated again
-        with modes.Flag(NO_GRAD, not batched.is_logical(tensor)):
-            first = tensor.clone()
+        first = tensor.clone() if batched.is_logical(tensor) else _kept(tensor)
         first._rg = tensor._rg
         if tensor._rg:
             first._fn, first._nr = edge(tensor)
     return interpret.make_node(op, (first, *args[1:]), attrs, tensor._array.shape, inside)
+
+
+def _kept(tensor: Tensor) -> Tensor:
+    """The values of `tensor` before they are written over, and its tangent as it is now, with the history of that."""
+    tangent = tangents.tangent_of(tensor) if state.bits & FORWARD_AD else None
+    with modes.Flag(FORWARD_AD, False):
+        with modes.Flag(NO_GRAD, True):
+            kept = tensor.clone()
+        if tangent is not None:
+            tangents.own_tangent(kept, tangent.clone())
+    return kept
 
 
 def _compute(op, tensor: Tensor, args: tuple, attrs: tuple, kwargs: dict, dual: bool) -> tuple:

@@ -262,6 +262,8 @@ def _as_history(have: Tensor | None, tangent: Tensor) -> Tensor:
     with modes.Flag(FORWARD_AD, False):
         with modes.Flag(NO_GRAD, False):
             kept = have.clone()
+            if not batched.holds(kept, tangent):
+                kept = kept + batched.zeros_within(kept, tangent)
         return kept.copy_(tangent)
 
 

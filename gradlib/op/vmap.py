@@ -154,6 +154,7 @@ class BatchLevel:
 
     def __init__(self, size: int, randomness: str):
         self.id, self.size, self.randomness = next(_ids), size, randomness
+        self.serial = state.dual_serial  # of the tangents that come from outside
 
     def outside(self, run: Callable) -> Any:
         """``run()`` with only the vmaps around this one."""
@@ -260,7 +261,6 @@ class BatchLevel:
         """The function runs: its ops take the general path."""
         had = modes.set_flag(VMAP, True)
         self.around, state.batch = state.batch, self
-        self.serial = state.dual_serial  # of the tangents that come from outside
         with modes._lock:
             shared.batches += 1
         try:

@@ -105,6 +105,9 @@ TRANSFORMS: dict[str, Callable] = {
     "jvp(grad(vmap(vmap)))": lambda u: func.jvp(
         func.grad(lambda z: func.vmap(func.vmap(lambda s: u(s * ONE)))(z).sum()), (X,), (X.cos(),)
     )[1],
+    "jvp(jvp)": lambda u: func.jvp(
+        lambda x: func.jvp(lambda z: u(z[0]) + u(z[1]), (x,), (X.cos(),))[1], (X,), (X.sin(),)
+    )[1],
     "jvp(hessian(vmap))": lambda u: func.jvp(
         func.hessian(lambda z: func.vmap(u)(z).sum()), (X,), (X.cos(),)
     )[1],
@@ -113,16 +116,42 @@ TRANSFORMS: dict[str, Callable] = {
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_writes_have_the_derivatives_of_what_they_compute(transform):
+    """Also with respect to a parameter that the transform does not know of."""
     wrong = []
     for name, bodies in CASES.items():
-        found = []
+        found: list[Any] = []
         for body in bodies:
+            p = torch.ones(2, dtype=torch.float64, requires_grad=True)
 
-            def u(v, body=body, name=name):
+            def u(v, body=body, name=name, p=p):
+                v = v * p
                 w = 1.1 * v.sin() + (1.5 if name == "acosh" else 0.05)
                 return body(w, v).sum()
 
-            found.append(TRANSFORMS[transform](u))
-        if not torch.allclose(*found, rtol=1e-9, atol=1e-10):
-            wrong.append(name)
+            out = TRANSFORMS[transform](u)
+            seed = torch.arange(1.0, out.numel() + 1, dtype=out.dtype).cos().reshape(out.shape)
+            by_p = None
+            if out.requires_grad:
+                (by_p,) = torch.autograd.grad(out, p, seed, allow_unused=True)
+            found.append((out.detach(), torch.zeros_like(p) if by_p is None else by_p))
+        for got, expected in zip(*found, strict=True):
+            if not torch.allclose(got, expected, rtol=1e-9, atol=1e-9):
+                wrong.append(name)
     assert not wrong
+
+
+def test_writes_under_no_grad_inside_vmap_of_forward_mode_keep_the_history_of_the_tangent():
+    p = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+
+    def f(v):
+        w = (v * p).clone()
+        with torch.no_grad():
+            w.mul_(2.0)
+        return w.log().sum()
+
+    def pushed(v):
+        return func.jvp(f, (v,), (X[0].cos(),))[1]
+
+    both = [func.vmap(pushed)(X), torch.stack([pushed(v) for v in X])]
+    torch.testing.assert_close(*both)
+    torch.testing.assert_close(*[torch.autograd.grad(r.sum(), p)[0] for r in both])

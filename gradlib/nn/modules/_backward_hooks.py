@@ -17,13 +17,23 @@ from ...tape.tensor import Tensor
 
 
 class BackwardHookFunction(Function):
-    """Identity on any number of tensors."""
+    """Identity on any number of tensors that require grad."""
+
+    generate_vmap_rule = True
 
     @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(*tensors: Tensor) -> tuple[Tensor, ...]:
         """Tensors of any shapes; returned as they are."""
-        ctx.mark_non_differentiable(*[t for t in tensors if not t.requires_grad])
         return tensors
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        """Nothing is kept."""
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        """The tangents unchanged, as views, for the results are views, too."""
+        return tuple(None if t is None else t.view_as(t) for t in tangents)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -59,7 +69,7 @@ class BackwardHook:
             The arguments to call it with.
         """
         self.n_inputs = len(args)
-        self.kinds = [(a.shape, a.dtype, a.device) for a in args if isinstance(a, Tensor)]
+        self.kinds = [(a.shape, a.dtype, a.device) if isinstance(a, Tensor) else None for a in args]
         args, self.input_positions = self._through_identity(args, self._on_input_node)
         return args
 
@@ -82,14 +92,13 @@ class BackwardHook:
     def _through_identity(
         self, values: tuple, attach: Callable[[Any], None]
     ) -> tuple[tuple, list[int] | None]:
-        where = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
-        tensors = [values[i] for i in where]
-        if not (is_grad_enabled() and any(t.requires_grad for t in tensors)):
+        where = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+        if not (where and is_grad_enabled()):
             return values, None
-        passed = BackwardHookFunction.apply(*tensors)
+        passed = BackwardHookFunction.apply(*[values[i] for i in where])
         if not isinstance(passed, tuple):
             passed = (passed,)
-        attach(next(t.grad_fn for t in passed if t.grad_fn is not None))
+        attach(passed[0].grad_fn)
         out = list(values)
         for i, t in zip(where, passed):
             out[i] = t
@@ -133,11 +142,13 @@ class BackwardHook:
             if self.grad_outputs is None:
                 return grads  # reached without passing the outputs: nothing to report
             positions = self.input_positions or []
-            grads = tuple(
-                ops.zeros(shape, dtype=dtype, device=device) if g is None else g
-                for g, (shape, dtype, device) in zip(grads, self.kinds)
-            )
             grad_inputs = _scatter(grads, positions, self.n_inputs)
+            grad_inputs = tuple(
+                ops.zeros(kind[0], dtype=kind[1], device=kind[2])
+                if g is None and kind is not None
+                else g
+                for g, kind in zip(grad_inputs, self.kinds)
+            )
             for hook in self.hooks:
                 replaced = hook(self.module, grad_inputs, self.grad_outputs)
                 if replaced is not None:
