@@ -357,6 +357,10 @@ class _Copies(modes.Interposer):
         for group in self.groups.values():
             if place in group:
                 self.stale |= group - {place}
+        if tensor._rg and tensor.is_leaf and state.keeps_recording.flag:
+            # a parameter that the function initializes, say: nothing that is differentiated is written
+            with modes.Flag(NO_GRAD, not any([getattr(o, "_rg", False) for o in others])):
+                return proceed()
         return proceed()
 
     def check(self, args: Any) -> None:

@@ -257,7 +257,7 @@ def _writable(have: Tensor, tangent: Tensor) -> bool:
 
 def _as_history(have: Tensor | None, tangent: Tensor) -> Tensor:
     """Under no_grad a write leaves the history as it was, of the tangent as of the value: that of `have`, if any."""
-    if have is None or not have._rg or not state.bits & NO_GRAD:
+    if have is None or not (_requires_grad(have) and state.bits & NO_GRAD):
         return tangent
     with modes.Flag(FORWARD_AD, False):
         with modes.Flag(NO_GRAD, False):

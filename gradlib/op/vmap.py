@@ -584,4 +584,4 @@ def holds(tensor: Tensor, like: Tensor) -> bool:
     return (own or not batched) and holds(value, other)
 
 
-handed.over(is_logical, readable, resize_entries, entry=wrap)
+handed.over(connected, is_logical, readable, resize_entries, entry=wrap)

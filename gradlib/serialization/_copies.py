@@ -79,6 +79,15 @@ def _on_device(array: Any) -> tuple[UntypedStorage, int] | None:
     return (storage, offset) if offset >= 0 and need <= storage.nbytes() else None
 
 
+def refuse_entry(tensor: Tensor) -> None:
+    """RuntimeError for a tensor of the batch inside vmap: there are as many values of it as entries."""
+    if hasattr(tensor._array, "level"):
+        raise RuntimeError(
+            "vmap: copy.copy, pickle and torch.save ask for the values of a tensor of the batch; clone() or "
+            "copy.deepcopy makes a copy inside of vmap"
+        )
+
+
 def copy_memory(root: Any, memo: dict[int, Any]) -> Any:
     """The copy that one deepcopy makes of the memory of `root`: uint8, the same for all that share it.
 
@@ -117,6 +126,7 @@ def reduce_tensor(t: Tensor, protocol: int) -> tuple[Any, ...]:
         >>> function(*args)
         tensor([1., 1.])
     """
+    refuse_entry(t)
     warn_of_hooks(t)
     if is_sparse(t):
         held = Sparse(moved(t._array.pattern, to_host), to_host(t._array.values))
@@ -214,22 +224,23 @@ def deepcopy_tensor(t: Tensor, memo: dict[int, Any]) -> Tensor:
             "https://github.com/pytorch/pytorch/pull/103001"
         )
     if is_sparse(t):
-        made = memo[id(t)] = _dressed(copied_sparse(t), type(t), t.requires_grad, {})
-        made.__dict__.update(copy.deepcopy(attributes_of(t), memo))
-        if t._grad is not None:
-            made._grad = copy.deepcopy(t._grad, memo)
-        return made
-    array = raw_values(t)
-    root = None if is_lazy(t) or t.is_meta else _whole_owner(array, any_order=True)
-    if root is None:
-        duplicate = copied(array, "K")
+        made = _dressed(copied_sparse(t), type(t), t.requires_grad, {})
+    elif hasattr(t._array, "level"):  # inside vmap
+        made = _dressed(t.detach().clone(), type(t), t.requires_grad, {})
     else:
-        offset = (address(array) - address(root)) // array.itemsize
-        raw = copy_memory(root, memo)
-        duplicate = view_of(raw, t.dtype, offset, array.shape, t.stride())
-    made = _dressed(Tensor._make(duplicate), type(t), t.requires_grad, {})
+        made = _dressed(Tensor._make(_duplicate(t, memo)), type(t), t.requires_grad, {})
     memo[id(t)] = made
     made.__dict__.update(copy.deepcopy(attributes_of(t), memo))
     if t._grad is not None:
         made._grad = copy.deepcopy(t._grad, memo)
     return made
+
+
+def _duplicate(t: Tensor, memo: dict[int, Any]) -> Any:
+    """A copy of the raw array of `t`, in the copy of its memory that others may be in, too."""
+    array = raw_values(t)
+    root = None if is_lazy(t) or t.is_meta else _whole_owner(array, any_order=True)
+    if root is None:
+        return copied(array, "K")
+    offset = (address(array) - address(root)) // array.itemsize
+    return view_of(copy_memory(root, memo), t.dtype, offset, array.shape, t.stride())

@@ -18,7 +18,7 @@ from ..tape.memory import dense_bytes, flat_bytes, owner
 from ..tape.sparse import COO, is_sparse
 from ..tape.tensor import Size, Tensor, to_host
 from ..tape.untyped import UntypedStorage
-from ._copies import attributes_of, warn_of_hooks
+from ._copies import attributes_of, refuse_entry, warn_of_hooks
 from ._names import Global
 from ._storages import ALIGN, span, strides_of
 
@@ -77,6 +77,7 @@ class Storages:
 
     def place(self, tensor: Tensor) -> tuple[Entry, int, tuple[int, ...]]:
         """The storage of a tensor, its offset there and its strides, both in elements."""
+        refuse_entry(tensor)
         array = physical_of(tensor)._array
         where = span(array)
         root = owner(array)

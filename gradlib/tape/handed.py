@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..op.tangents import run_with_tangents as run_with_tangents
     from ..op.tangents import split_off as split_off
     from ..op.tangents import tangent_of as tangent_of
+    from ..op.vmap import connected as connected
     from ..op.vmap import is_logical as is_logical
     from ..op.vmap import readable as readable
     from ..op.vmap import resize_entries as resize_entries

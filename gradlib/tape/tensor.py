@@ -482,7 +482,7 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
         """The same memory outside the graph, with a version counter of its own."""
         if shared.subclasses is not None and shared.subclasses.among((self,)):
             return shared.subclasses.detach(self)
-        out = Tensor._make(self._array)
+        out = Tensor._make(_without_history(self._array) if shared.batches else self._array)
         out._ver = INFERENCE if self._ver is INFERENCE else 0  # in every mode what the tensor is
         return out
 
@@ -503,7 +503,15 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
                 "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
                 "type."
             )
-        self._array = value._array
+        if shared.batches:
+            if handed.connected((self,)):
+                raise RuntimeError(
+                    "mutating directly with `.data` under vmap transform is not allowed for a tensor that depends on "
+                    "one outside of it that requires grad: use copy_ under torch.no_grad()"
+                )
+            self._array = _without_history(value._array)
+        else:
+            self._array = value._array
 
     @property
     def _version(self) -> int:
@@ -551,6 +559,8 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
             )
         self._rg, self._fn, self._nr, self._accumulator = False, None, 0, None
+        if shared.batches:
+            self._array = _without_history(self._array)
         if shared.active and state.dual_level >= 0:
             handed.forget(self)
         return self
@@ -570,6 +580,13 @@ def _detached(tensor: Tensor, physical: Tensor) -> Tensor:
     out = Tensor._make(handed.entry(array.level, physical.detach(), array.batched))
     out._ver = share(tensor)  # what is written to it counts for `tensor`, too
     return out
+
+
+def _without_history(array: Any) -> Any:
+    """A raw array, that of an entry inside vmap without the graphs outside of it."""
+    if not hasattr(array, "level"):
+        return array
+    return handed.entry(array.level, array.physical.data, array.batched)
 
 
 handed.over(Tensor)

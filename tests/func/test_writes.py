@@ -173,3 +173,17 @@ def test_the_same_inside_vmap():
             for n in (0, 1):
                 wanted = torch.stack([a[k][n] for a in alone])
                 assert torch.equal(outside[k][n], wanted) and torch.equal(inside[k][n], wanted)
+
+
+def test_a_module_is_made_inside_a_jvp_inside_a_jvp():
+    """Its initialization writes to leaves under no_grad."""
+    def f(x):
+        layer = torch.nn.Linear(3, 1, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
+            layer.bias.zero_()
+        return layer(x**2).sum()
+
+    x = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
+    second = jvp(lambda q: jvp(f, (q,), (x,))[1], (x,), (x,))[1]
+    assert second.item() == pytest.approx(2 * (1 + 2 + 3 * 0.25))

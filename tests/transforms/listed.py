@@ -10,9 +10,10 @@ from typing import NamedTuple
 FILE = Path(__file__).parent / "exceptions.txt"
 GROUPS = {
     "derivatives": "grad double jvp jacobian hessian third vmap_grad vmap_jvp grad_vmap jvp_grad_vmap checkpoint "
-    "complex precision",
-    "forward": "jvp jacobian hessian third vmap_jvp grad_vmap jvp_grad_vmap complex precision",
-    "batches": "vmap vmap_vmap vmap_grad vmap_jvp grad_vmap jvp_grad_vmap jacobian hessian third no_entries",
+    "complex precision outside outside_vmap",
+    "forward": "jvp jacobian hessian third vmap_jvp grad_vmap jvp_grad_vmap complex precision outside outside_vmap",
+    "batches": "vmap vmap_vmap vmap_grad vmap_jvp grad_vmap jvp_grad_vmap jacobian hessian third no_entries "
+    "outside_vmap",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import gradlib as gl
 
-from . import asking, batching, gradients, kinds, laziness, running, writing
+from . import asking, batching, gradients, kinds, laziness, outside, running, writing
 from .cases import Case
 from .compare import Inapplicable
 
@@ -19,6 +19,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     **asking.CHECKS,
     **kinds.CHECKS,
     **laziness.CHECKS,
+    **outside.CHECKS,
 }
 
 

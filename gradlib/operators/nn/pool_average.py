@@ -91,8 +91,9 @@ def _declare_avg_pool(n: int):
         count_include_pad,
         divisor_override,
     ):
-        space = tuple(self_shape[len(self_shape) - n :])
-        op = getattr(F, f"avg_pool{wide}d_grad")
+        k = len(kernel_size)  # 1 in the gradient of a gradient of rows, which is one of images
+        space = tuple(self_shape[len(self_shape) - k :])
+        op = getattr(F, f"avg_pool{max(k, 2)}d_grad")
         return op(
             g, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
