@@ -99,6 +99,13 @@ def forget(tensor: Tensor) -> None:
         tensor._array = array[...]
 
 
+def cut_off(tensor: Tensor) -> None:
+    """Inside vmap: let `tensor`, which is detached in place, not be in the graphs outside any more; its views stay."""
+    array = tensor._array
+    tensor._geometries = (*tensor._geometries, (array, REGISTRY["alias"], ()))
+    tensor._array = handed.entry(array.level, array.physical.detach(), array.batched)
+
+
 class _Forgotten(NamedTuple):
     """A tangent that `forget` took from a tensor, and the raw arrays that this had when its views were made."""
 
@@ -610,4 +617,6 @@ def zeros_like(tensor: Tensor) -> Tensor:
     return handed.constant_zeros(tensor)
 
 
-handed.over(any_tangent, forget, mirror, own_tangent, run_with_tangents, split_off, tangent_of)
+handed.over(
+    any_tangent, cut_off, forget, mirror, own_tangent, run_with_tangents, split_off, tangent_of
+)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..op.inplace import refuse_inference as refuse_inference
     from ..op.interpret import compute_raw as compute_raw
     from ..op.tangents import any_tangent as any_tangent
+    from ..op.tangents import cut_off as cut_off
     from ..op.tangents import forget as forget
     from ..op.tangents import mirror as mirror
     from ..op.tangents import own_tangent as own_tangent

@@ -559,10 +559,10 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
             )
         self._rg, self._fn, self._nr, self._accumulator = False, None, 0, None
-        if shared.batches:
-            self._array = _without_history(self._array)
         if shared.active and state.dual_level >= 0:
             handed.forget(self)
+        if shared.batches and handed.connected((self,)):
+            handed.cut_off(self)
         return self
 
     def record_stream(self, stream) -> None:

@@ -57,6 +57,21 @@ def test_the_argument_itself_keeps_its_history():
     assert torch.autograd.grad(vmap(f)(X).sum(), w)[0] == X.sum()
 
 
+def test_views_from_before_detach_keep_their_history():
+    w = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+
+    def f(a):
+        b = a * w
+        first = b[1:]
+        b.detach_()
+        return first * 1, b[1:] * 2
+
+    first, later = vmap(f)(X)
+    assert torch.equal(later, 2 * first)
+    assert not later.requires_grad
+    assert torch.autograd.grad(first.sum(), w)[0] == X[:, 1:].sum()
+
+
 def test_what_is_written_to_data_is_seen():
     def f(a):
         b = a.clone()
@@ -111,9 +126,14 @@ def test_deep_copies_have_memory_of_their_own():
     assert torch.equal(vmap(f)(X.clone()), X)
 
 
-@pytest.mark.parametrize(
-    "write", [pickle.dumps, copy.copy, lambda a: torch.save(a, io.BytesIO())], ids=str
-)
-def test_files_and_pickles_are_refused(write):
+WRITES = {
+    "pickle": pickle.dumps,
+    "copy": copy.copy,
+    "save": lambda a: torch.save(a, io.BytesIO()),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_files_and_pickles_are_refused(name):
     with pytest.raises(RuntimeError, match=r"vmap: .* ask for the values of a tensor of the batch"):
-        vmap(lambda a: (write(a), a)[1])(X)
+        vmap(lambda a: (WRITES[name](a), a)[1])(X)

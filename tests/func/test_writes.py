@@ -177,6 +177,7 @@ def test_the_same_inside_vmap():
 
 def test_a_module_is_made_inside_a_jvp_inside_a_jvp():
     """Its initialization writes to leaves under no_grad."""
+
     def f(x):
         layer = torch.nn.Linear(3, 1, dtype=torch.float64)
         with torch.no_grad():
