@@ -215,7 +215,7 @@ class Backward(Hooks):
             value = getattr(node, f"a_{name}")
             if packed(value):
                 continue
-            if value is RELEASED or self.expr(value) is None or self._boxes:
+            if value is RELEASED or self.setting(op, name, value) is None or self._boxes:
                 raise Unwritable(f"{node.name()} keeps a setting of unknown origin")
 
     def _check_leaf(self, node: Any, accumulate: bool) -> None:
@@ -574,7 +574,7 @@ class Backward(Hooks):
             value = getattr(node, f"a_{want}")
             if packed(value):
                 value = self.unpacked_arrays(node, f"a_{want}")
-            found = self.expr(value)
+            found = self.setting(op, want, value)
             if found is None:
                 self.refuse(f"{node.name()} keeps a setting of unknown origin")
                 return value, self.draft.constant(value), ()

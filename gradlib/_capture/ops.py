@@ -169,7 +169,7 @@ class Ops(Writer):
             names.append(name)
         kwargs, texts, ins = dict(zip(op.attrs, attrs, strict=True)), [], list(names)
         for key, value in kwargs.items():
-            if (found := self.expr(value)) is None:
+            if (found := self.setting(op, key, value)) is None:
                 self.refuse(
                     f"{op.public}: its argument '{key}' is of a kind that plans do not know"
                 )

@@ -355,6 +355,10 @@ class Writer:
             name = self.root(owner)
         return self._made_of_numbers(array) if name is None else name
 
+    def setting(self, op: Any, name: str, value: Any) -> tuple[str, tuple[str, ...]] | None:
+        """`expr` of an attribute of an op."""
+        return (self.draft.constant(value), ()) if name in op.tables else self.expr(value)
+
     def expr(self, value: Any) -> tuple[str, tuple[str, ...]] | None:
         """The text of an attribute, and the variables in it; None if it cannot be written."""
         if isinstance(value, ndarray):

@@ -22,6 +22,7 @@
   strided, complex). Elementwise ops have samples of their own, drawn from `domain`; `complex` says whether complex
   arguments are supported.
 - **arrays**: attributes that hold raw index arrays: freed with the graph, seen by saved-tensor hooks.
+- **tables**: those of them, by one text, that hold numbers which shapes and settings alone decide: of a padding, say.
 - **numbers**: which arguments of an elementwise op may be Python numbers: "any" (the default of two and
   more), "one" (not all of them), "second" (all but the first) or "none" (the default of one). **check**:
   ``check(args)`` gives the exception for arguments that the op refuses although its kernel might take them, or None;
@@ -127,6 +128,7 @@ class Op:
         fixed: tuple[str, ...] = (),
         leaves_device: bool = False,
         arrays: tuple[str, ...] = (),
+        tables: str = "",
         elementwise: bool = False,
         view: bool = False,
         n_out: int | None = 1,
@@ -186,6 +188,7 @@ class Op:
             self._read_signature(forward)
         self.elementwise, self.promote = elementwise, promote
         self.fixed, self.arrays, self.leaves_device = fixed, arrays, leaves_device
+        self.tables = tuple(tables.split())
         self.hidden = hidden or {}
         self.inplace = inplace or elementwise
         # the rule of vmap (a function, or the name of one in operators/batching), and what it calls instead of the op

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...op.expose import function
 from ...op.vmap import each_entry
 from ...tape.arrays import backend_of
 from ...tape.device import beside_first
-from ...tape.modes import AUTOCAST, state, unrecorded
+from ...tape.modes import AUTOCAST, made_of_numbers, state, unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import floating, raw, same_dtype
 
@@ -323,10 +324,16 @@ def affine_grid(theta, size, align_corners=None):
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     space = tuple(int(s) for s in size[2:])
-    lines = np.meshgrid(*[_base_line(s, align_corners) for s in space], indexing="ij")
-    base = np.stack([*reversed(lines), np.ones(space)], axis=-1).reshape(-1, n + 1)
-    points = Tensor._make(backend_of(theta._array).table(base, theta._array.dtype))
+    table = backend_of(theta._array).table(_grid(space, align_corners), theta._array.dtype)
+    points = made_of_numbers(Tensor._make(table))
     return (points @ theta.transpose(1, 2)).view(int(size[0]), *space, n)
+
+
+@lru_cache(16)
+def _grid(space: tuple[int, ...], align_corners: bool) -> np.ndarray:
+    """The places of a regular grid, one in each row: x first, and 1 behind them."""
+    lines = np.meshgrid(*[_base_line(s, align_corners) for s in space], indexing="ij")
+    return np.stack([*reversed(lines), np.ones(space)], axis=-1).reshape(-1, len(space) + 1)
 
 
 @function("affine_grid_generator")

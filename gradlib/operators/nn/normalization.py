@@ -7,6 +7,7 @@ import math
 from ...op.declare import declare
 from ...op.expose import function, write_out
 from ...tape.device import beside
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..kinds import check_kind, check_parameters, narrow, wide_or_none
 from ..shape.pad import pad
@@ -249,9 +250,8 @@ def instance_norm(
             input, (running_mean, running_var), True, momentum
         ):
             mean, var, count = box
-            with beside(mean):
-                of_batch = mean.reshape(n, c).mean(0), var.reshape(n, c).mean(0)
-            update_running(running_mean, running_var, *of_batch, count, momentum)
+            of_batch = (unrecorded(_of_channels, mean, n, c), unrecorded(_of_channels, var, n, c))
+            unrecorded(update_running, running_mean, running_var, *of_batch, count, momentum)
     else:
         out = batch_norm_op.call(
             flat,
@@ -264,6 +264,12 @@ def instance_norm(
             None,
         )
     return out.view(input.shape)
+
+
+def _of_channels(values, n: int, c: int):
+    """Of a number for each of `c` channels of `n` samples, the mean of each channel: raw arrays."""
+    with beside(values):
+        return values.reshape(n, c).mean(0)
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):

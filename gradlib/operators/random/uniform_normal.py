@@ -217,11 +217,7 @@ def normal(
         _check_std(std)
         _, d, target = place(dtype, device, out=out)
         _check_drawn(d, "normal_kernel_cpu")
-        values = draw_for(
-            generator,
-            target,
-            lambda rng: draw_normal(rng, sizes((size,)), d) * d.type(std) + d.type(mean),
-        )
+        values = draw_new(generator, target, draw_scaled, sizes((size,)), d, mean, std)
         return finish(on_device(as_array(values).astype(d, copy=False), target), requires_grad, out)
     some: Any = mean if isinstance(mean, Tensor) else std
     if not isinstance(some, Tensor):

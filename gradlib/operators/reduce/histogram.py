@@ -14,6 +14,7 @@ from ...op.expose import c_type, function, write_same
 from ...op.vmap import each_entry
 from ...tape.arrays import backend_of
 from ...tape.device import beside_first
+from ...tape.modes import unrecorded
 from ...tape.tensor import Tensor
 from ..create.ranges import linspace
 from ..kinds import refuse, unsupported
@@ -96,7 +97,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     refuse("histogram_cpu", input, "iucb")
     _check_bins(bins)
     xp = backend_of(array)
-    counts = xp.call(_histc, xp, array, bins, min, max)
+    counts = unrecorded(xp.call, _histc, xp, array, bins, min, max)
     return write_same(out, Tensor._make(counts), _OTHER_HIST)
 
 

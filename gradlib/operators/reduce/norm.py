@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+
+import numpy as np
 
 from ...op.declare import declare
 from ...op.expose import PUBLIC, function, method, need_tensor, write_out, write_same
@@ -11,7 +14,7 @@ from ...op.plain_numbers import python_number
 from ...tape import dtypes
 from ...tape.arrays import backend_of
 from ...tape.errors import check_broadcast
-from ...tape.modes import AUTOCAST, state
+from ...tape.modes import AUTOCAST, made_of_numbers, state
 from ...tape.tensor import Tensor, wrap_dim
 from ..kinds import named, narrow, same_dtype, unsupported
 from .sums import count, dims_of, kept
@@ -321,12 +324,18 @@ def pdist(input, p=2.0):
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]
-    rows, columns = backend_of(input._array).triu_indices(n, 1)
-    first, second = (input[Tensor._make(i)] for i in (rows, columns))
+    places = [backend_of(input._array).table(i) for i in _pairs(n)]
+    first, second = (input[made_of_numbers(Tensor._make(i))] for i in places)
     distances = vector_norm(first - second, p, 1)
     if p == 0 and input._rg:  # counts have gradient zero, not none
         distances = distances + (first - second).nan_to_num(0.0, 0.0, 0.0).sum(1) * 0.0
     return distances
+
+
+@lru_cache(8)
+def _pairs(n: int) -> tuple[np.ndarray, ...]:
+    """Which two of `n` rows each distance is of."""
+    return np.triu_indices(n, 1)
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):

@@ -134,7 +134,8 @@ def runs(where: tuple) -> list:
 
 def _declare_take(name: str, node: str, dependent: str = "", channels_last: str = "self", **spec):
     return declare(
-        name, _take_along, jvp="linear", complex=True, node=node, dependent=dependent, channels_last=channels_last,
+        name, _take_along, jvp="linear", complex=True, tables="where", node=node, dependent=dependent,
+        channels_last=channels_last,
         **spec,
         self=lambda F, g, self_shape, where, dim: F.add_along(g, where, dim, self_shape[dim]),
         samples=lambda t: [
@@ -147,7 +148,7 @@ take_along_op = _declare_take("take_along", "IndexSelectBackward0")
 pad_circular_op = _declare_take("pad_circular", "IndexSelectBackward0", channels_last="")
 pad_lines_op = _declare_take("pad_lines", "ReflectionPadBackward0", "self", autocast="cpu:float32")
 add_along_op = declare(
-    "add_along", _add_along, jvp="linear", complex=True, node="IndexAddBackward0", channels_last="self",
+    "add_along", _add_along, jvp="linear", complex=True, tables="where", node="IndexAddBackward0", channels_last="self",
     self=lambda F, g, where, dim, size: F.take_along(g, where, dim),
     samples=lambda t: [(t(3, 6), np.array([1, 0, 1, 3, 2, 2]), 1, 4), (t(3, 2), np.array([2, 2, 0]), 0, 3)],
 )  # fmt: skip
