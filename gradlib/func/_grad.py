@@ -396,7 +396,7 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
                     seen.append(seq)
                 return False
 
-            with barring(see):
+            with barring(see), recording.pulling():
                 pulled = differentiate.grad(live, watched, seeds, True, True, allow_unused=True)
             if seen:
                 raise RuntimeError(HALF_CONSTANT)
@@ -406,14 +406,11 @@ def _by_two_pullbacks(run: Callable, values: list, vectors: list) -> tuple:
             if pairs:
                 outer = recording.connected or any(t._rg for t in vectors)
                 create = outer and recording.outer_grad
-                pushed = differentiate.grad(
-                    [p for p, _ in pairs],
-                    seeds,
-                    [t for _, t in pairs],
-                    True,
-                    create,
-                    allow_unused=True,
-                )
+                roots, given_to = zip(*pairs, strict=True)
+                with recording.pulling():
+                    pushed = differentiate.grad(
+                        roots, seeds, given_to, True, create, allow_unused=True
+                    )
                 for o, p in zip(live, pushed, strict=True):
                     if p is not None:
                         found[id(o)] = p

@@ -29,8 +29,8 @@ class Writes:
     A tensor from outside keeps the values that are written, but its history is no part of the private graph.
     """
 
-    def __init__(self, around: Writes | None):
-        self.around, self.start = around, next_seq()
+    def __init__(self, around: Writes | None, forward: bool):
+        self.around, self.forward, self.start = around, forward, next_seq()
         self.before: dict[int, tuple] = {}  # id -> the tensor, and its state
         self.unseen: set[int] = set()  # of those that were written to under no_grad only
 
@@ -133,7 +133,7 @@ class Recording:
         self.barred: Callable[[int], bool] | None = None  # nodes by number that are constants
 
     def __enter__(self) -> Recording:
-        self.writes = state.writes = Writes(state.writes)
+        self.writes = state.writes = Writes(state.writes, self.forward)
         self.constants = kept = state.keeps_recording
         if kept is not None:  # it records, also where no_grad surrounds it
             self.place = kept.flag, kept.open
@@ -239,6 +239,15 @@ class Recording:
             return False
         return not any(value is leaf or view.base is leaf for leaf in self.leaves)
 
+    @contextmanager
+    def pulling(self) -> Iterator[None]:
+        """A backward pass of this one: hooks of others are not called, see `tape.hooks`."""
+        before, state.pulling = state.pulling, self.writes
+        try:
+            yield
+        finally:
+            state.pulling = before
+
     def pull(self, outputs: list, seeds: list, retain: bool, create: bool) -> list:
         """The gradients with respect to the private aliases; zeros where there is no dependence."""
         pairs = [
@@ -250,7 +259,7 @@ class Recording:
         if not pairs or not wanted:
             return [zeros_like(leaf) for leaf in self.leaves]
         outs, given = zip(*pairs, strict=True)
-        with barring(self.barred):
+        with barring(self.barred), self.pulling():
             gradients = iter(
                 differentiate.grad(outs, wanted, given, retain, create, allow_unused=True)
             )

@@ -1,10 +1,12 @@
-"""RemovableHandle: what every function that registers a hook returns."""
+"""RemovableHandle: what every function that registers a hook returns; hooks inside transforms."""
 
 from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
 from typing import Any
+
+from .modes import state
 
 
 class RemovableHandle:
@@ -63,3 +65,39 @@ def add_hook(hooks: Any, hook: Any, *extra: Any, prepend: bool = False) -> Remov
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+class _Owned:
+    """A hook that was registered in a function which a transform differentiates, on what that function made.
+
+    It is called in the backward pass of that transform, and in passes of the function itself: not in those of
+    transforms around it, nor in those that a jvp is made of.
+    """
+
+    __slots__ = ("hook", "owner")
+
+    def __init__(self, hook: Any, owner: Any):
+        self.hook, self.owner = hook, owner
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(*args) if self._is_of(state.pulling) else None
+
+    def _is_of(self, transform: Any) -> bool:
+        if transform is not None or self.owner is None:
+            return transform is self.owner
+        running = state.writes
+        while running is not None and running is not self.owner:
+            running = running.around
+        return running is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.hook, name)
+
+
+def owned(hook: Any, seq: float) -> Any:
+    """`hook`, of the node with the number `seq`, as it is to be called; see `func._recording`."""
+    around, inside = state.writes, False
+    while around is not None and (around.forward or around.start >= seq):
+        inside |= around.start < seq
+        around = around.around
+    return _Owned(hook, around) if inside or around is not None else hook

@@ -87,6 +87,7 @@ class ThreadState(threading.local):
     transforms = 0  # how many functions run that func.grad, vjp or jvp differentiates
     # what the innermost of those that is recorded has written to; see func._recording
     writes: Any = None
+    pulling: Any = None  # the one of those whose own backward pass runs
     warn_on_stream_mismatch = True
     current_task: Any = None  # the backward pass that this thread is in
     needed: Any = None  # the nodes whose gradients are wanted, None for all

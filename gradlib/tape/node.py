@@ -19,7 +19,7 @@ from numpy import ndarray
 from . import handed
 from .arrays import backend_for
 from .dtypes import HALVES
-from .hooks import RemovableHandle, add_hook
+from .hooks import RemovableHandle, add_hook, owned
 from .modes import ANOMALY, DIFFERENTIATED, RAW, shared, state
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Node:
         extra = self.make_extra()
         if extra.posthooks is None:
             extra.posthooks = OrderedDict()
-        return add_hook(extra.posthooks, fn)
+        return add_hook(extra.posthooks, self._owned(fn))
 
     def register_prehook(self, fn) -> RemovableHandle:
         """Call `fn` before this node runs; a tuple that it returns replaces the gradients that arrived.
@@ -217,9 +217,12 @@ class Node:
         extra = self.make_extra()
         if extra.prehooks is None:
             extra.prehooks = OrderedDict()
-        return add_hook(extra.prehooks, fn)
+        return add_hook(extra.prehooks, self._owned(fn))
 
     _register_hook_dict = register_hook
+
+    def _owned(self, hook: Any) -> Any:
+        return hook if state.writes is None else owned(hook, self.seq)
 
     # -- running -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from . import handed
-from .hooks import RemovableHandle, add_hook
+from .hooks import RemovableHandle, add_hook, owned
+from .modes import state
 from .node import edge
 
 
@@ -46,6 +47,8 @@ class Hooks:
             node, nr = edge(self)  # type: ignore[arg-type]
             assert node is not None
             hooks = node.make_extra().tensor_hooks.setdefault(nr, OrderedDict())
+            if state.writes is not None:
+                hook = owned(hook, node.seq)
         return add_hook(hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook) -> RemovableHandle:
