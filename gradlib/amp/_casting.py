@@ -11,7 +11,7 @@ from typing import Any
 
 from ..op.interpret import general, plain
 from ..tape import dtypes
-from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, shared, state
+from ..tape.modes import AUTOCAST, NO_GRAD, Interposer, resume, shared, state
 from ..tape.source import LIBRARY, ONE_SITE, user_frame_above
 from ..tape.tensor import Tensor
 from . import _policy
@@ -61,7 +61,7 @@ class Casting(Interposer):
         finally:
             state.site = site
             if lowered:
-                state.bits = bits
+                resume(bits, bits & ~AUTOCAST)
 
     def call_on_device(self, op: Any, args: tuple, attrs: tuple, above: int) -> Any:
         """`call` from the code of `op` for CUDA devices, if nothing else is on.

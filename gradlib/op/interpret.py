@@ -29,6 +29,7 @@ from ..tape.modes import (
     PROFILE,
     SAVED_HOOKS,
     no_leaf_left,
+    resume,
     shared,
     state,
 )
@@ -59,7 +60,7 @@ def general(op, args: tuple, attrs: tuple) -> Any:
             result = op.call(*args, *attrs)
             return result
         finally:
-            state.bits = bits
+            resume(bits, bits & ~PROFILE)
             recorder.exit(token, result)
     outer = state.interposers
     if outer:

@@ -128,6 +128,19 @@ def set_bits(bits: int) -> None:
     state.bits = bits
 
 
+def resume(bits: int, without: int) -> None:
+    """Give the thread its flags `bits` again, of which it was `without` some, while it counted as one with flags.
+
+    What has ended meanwhile, the life of the last inference leaf, has ended: see `no_leaf_left`.
+    """
+    if state.bits == without:
+        state.bits = bits
+        return
+    now = state.bits & INFERENCE_LEAF
+    set_bits(without)
+    state.bits = bits & ~INFERENCE_LEAF | now
+
+
 def set_flag(flag: int, on: bool) -> bool:
     """Set or clear one flag; returns what it was."""
     bits = state.bits

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from .modes import INFERENCE, NO_GRAD, PROFILE, set_flag, state
+from .modes import INFERENCE, NO_GRAD, PROFILE, resume, set_flag, state
 from .node import peek_seq
 
 OP, BACKWARD, LABEL = 0, 1, 7
@@ -116,7 +116,7 @@ def run_inplace(inplace: Any, op: Any, tensor: Any, others: tuple, attrs: tuple)
         result = inplace(op, tensor, others, attrs)
         return result
     finally:
-        state.bits = bits
+        resume(bits, bits & ~PROFILE)
         recorder.exit(token, result)
 
 

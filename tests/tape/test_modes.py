@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 import gradlib
-from gradlib.tape import modes
+from gradlib.amp import _casting
+from gradlib.op import interpret
+from gradlib.op.registry import REGISTRY
+from gradlib.tape import modes, recording
 
 
 def test_ops_ask_for_inference_leaves_while_there_are_some():
@@ -15,3 +20,55 @@ def test_ops_ask_for_inference_leaves_while_there_are_some():
     del leaf
     gradlib.ones(2) + 1
     assert not modes.state.bits & modes.INFERENCE_LEAF
+
+
+@pytest.mark.parametrize("mode", ["autocast", "profile", "profile in place"])
+def test_threads_with_flags_are_counted_right_where_the_last_inference_leaf_dies_inside_an_op(mode):
+    """It may die at any time, of garbage collection: here while the flag of the mode is off for the op."""
+
+    def leaf():
+        with gradlib.inference_mode():
+            return [gradlib.nn.Parameter(gradlib.ones(2))]
+
+    class Ends(recording.Recorder):
+        def enter(self, *args):
+            return None
+
+        def exit(self, token, result):
+            return None
+
+    def ends(x):
+        held.clear()
+        return x + 1  # which asks whether one lives
+
+    held, before = leaf(), modes.shared.active
+    x = gradlib.ones(2, 2)
+    assert before == 1
+    if mode == "autocast":
+        with gradlib.autocast("cpu"):
+            monkey = _casting.cast
+            _casting.cast = lambda a, *more: (ends(x), monkey(a, *more))[1]
+            try:
+                assert (x @ x).dtype is gradlib.bfloat16
+            finally:
+                _casting.cast = monkey
+    else:
+        recorder = Ends()
+        recording.add(recorder)
+        try:
+            op = REGISTRY["mul"]
+            if mode == "profile":
+                call, op.call = op.call, lambda *args: (ends(x), call(*args))[1]
+                try:
+                    interpret.general(op, (x, x), ())
+                finally:
+                    op.call = call
+            else:
+                recording.run_inplace(lambda *_: ends(x), op, x, (x,), ())
+        finally:
+            recording.remove(recorder)
+    assert not held
+    x + 1
+    assert (modes.state.bits, modes.shared.active) == (0, 0)
+    with gradlib.no_grad():
+        assert not (gradlib.ones(1, requires_grad=True) * 2).requires_grad
