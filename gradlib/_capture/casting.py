@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..amp._casts import casts, local
-from ..tape.modes import AUTOCAST, state
+from ..tape.modes import AUTOCAST, resume, state
 from ..tape.storage import version_of
 from .plan import Learned
 from .state import State
@@ -141,7 +141,8 @@ class Asked:
         try:
             made = [casts.of(self._parameter(c, tensors), c.target) for c in self.casts]
         finally:
-            state.bits, state.interposers = bits, outer
+            state.interposers = outer
+            resume(bits, bits & ~AUTOCAST)
         return [*tensors, *made]
 
     def back(self, tensors: list) -> None:

@@ -92,7 +92,8 @@ class Casting(Interposer):
                 )
             return _plain_call(op, args, attrs, device)
         finally:
-            state.site, state.bits, state.interposers = site, bits, outer
+            state.site, state.interposers = site, outer
+            resume(bits, bits & NO_GRAD)
 
     def call_inplace(
         self, op: Any, tensor: Tensor, others: tuple, attrs: tuple, proceed: Callable

@@ -25,7 +25,7 @@ import numpy as np
 from ..tape import errors, handed, lazy, modes
 from ..tape.device import stored
 from ..tape.memory import pointer
-from ..tape.modes import FORWARD_AD, VMAP, shared, state
+from ..tape.modes import FORWARD_AD, VMAP, resume, shared, state
 from ..tape.pytree import flatten, unflatten
 from ..tape.tensor import Tensor
 from ..tape.valueless import Valueless, stand_in
@@ -348,7 +348,8 @@ class Physically:
         state.bits, state.interposers, state.batch = bits & ~VMAP, (), self.level.around
 
     def __exit__(self, *exc: Any) -> None:
-        state.bits, state.interposers, state.batch = self.before
+        bits, state.interposers, state.batch = self.before
+        resume(bits, bits & ~VMAP)
 
 
 def level_of(args: Iterable) -> Any:

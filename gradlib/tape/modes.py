@@ -117,19 +117,23 @@ state = ThreadState()
 
 
 def set_bits(bits: int) -> None:
-    """Replace this thread's flags."""
-    if state.bits:
+    """Replace this thread's flags.
+
+    They are exchanged at once, then counted: garbage collection may call what sets flags, too, as soon as something is
+    allocated, as by the lock.
+    """
+    before, state.bits = state.bits, bits
+    if before:
         if not bits:
             with _lock:
                 shared.active -= 1
     elif bits:
         with _lock:
             shared.active += 1
-    state.bits = bits
 
 
 def resume(bits: int, without: int) -> None:
-    """Give the thread its flags `bits` again, of which it was `without` some, while it counted as one with flags.
+    """Give the thread its flags `bits` again, which were `without` some for a block, and were not counted for that.
 
     What has ended meanwhile, the life of the last inference leaf, has ended: see `no_leaf_left`.
     """
@@ -138,7 +142,8 @@ def resume(bits: int, without: int) -> None:
         return
     now = state.bits & INFERENCE_LEAF
     set_bits(without)
-    state.bits = bits & ~INFERENCE_LEAF | now
+    state.bits = bits
+    set_bits(bits & ~INFERENCE_LEAF | now)
 
 
 def set_flag(flag: int, on: bool) -> bool:

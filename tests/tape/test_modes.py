@@ -8,6 +8,7 @@ import gradlib
 from gradlib.amp import _casting
 from gradlib.op import interpret
 from gradlib.op.registry import REGISTRY
+from gradlib.op.vmap import BatchLevel, Physically
 from gradlib.tape import modes, recording
 
 
@@ -22,7 +23,7 @@ def test_ops_ask_for_inference_leaves_while_there_are_some():
     assert not modes.state.bits & modes.INFERENCE_LEAF
 
 
-@pytest.mark.parametrize("mode", ["autocast", "profile", "profile in place"])
+@pytest.mark.parametrize("mode", ["autocast", "profile", "profile in place", "vmap"])
 def test_threads_with_flags_are_counted_right_where_the_last_inference_leaf_dies_inside_an_op(mode):
     """It may die at any time, of garbage collection: here while the flag of the mode is off for the op."""
 
@@ -52,6 +53,9 @@ def test_threads_with_flags_are_counted_right_where_the_last_inference_leaf_dies
                 assert (x @ x).dtype is gradlib.bfloat16
             finally:
                 _casting.cast = monkey
+    elif mode == "vmap":
+        with Physically(BatchLevel(2, "error")):
+            ends(x)
     else:
         recorder = Ends()
         recording.add(recorder)
@@ -72,3 +76,40 @@ def test_threads_with_flags_are_counted_right_where_the_last_inference_leaf_dies
     assert (modes.state.bits, modes.shared.active) == (0, 0)
     with gradlib.no_grad():
         assert not (gradlib.ones(1, requires_grad=True) * 2).requires_grad
+
+
+def test_flags_that_change_while_flags_are_set_are_counted():
+    """Garbage collection calls finalizers at any allocation: here while the lock is taken."""
+
+    class Lock:
+        def __enter__(self):
+            if meanwhile:
+                meanwhile.pop()()
+
+        def __exit__(self, *exc):
+            pass
+
+    def asked():
+        modes.no_leaf_left()
+
+    def marked():
+        with gradlib.no_grad():
+            pass
+
+    lock, modes._lock = modes._lock, Lock()
+    try:
+        for call in (asked, marked):
+            for before, after in (
+                (0, modes.INFERENCE_LEAF),
+                (modes.INFERENCE_LEAF, 0),
+                (0, modes.NO_GRAD),
+            ):
+                meanwhile = []
+                modes.set_bits(before)
+                meanwhile.append(call)
+                modes.set_bits(after)
+                assert modes.shared.active == bool(modes.state.bits)
+                modes.set_bits(0)
+                assert modes.shared.active == 0
+    finally:
+        modes._lock = lock
