@@ -252,7 +252,7 @@ class Graph:
         for key in op.saved_hidden:
             raw.append((f"h_{key}", self._save(self._recorder.hidden[id(node), key], name)))
         for key in op.saved_attrs:
-            text, ins = self._recorder.expr(getattr(node, f"a_{key}"))
+            text, ins = self._recorder.setting(op, key, getattr(node, f"a_{key}"))
             if not ins:
                 continue
             if ins != (text,):  # a tuple of arrays

@@ -357,7 +357,10 @@ class Writer:
 
     def setting(self, op: Any, name: str, value: Any) -> tuple[str, tuple[str, ...]] | None:
         """`expr` of an attribute of an op."""
-        return (self.draft.constant(value), ()) if name in op.tables else self.expr(value)
+        if name not in op.tables:
+            return self.expr(value)
+        constant = self.draft.constant(value)
+        return constant, (constant,)
 
     def expr(self, value: Any) -> tuple[str, tuple[str, ...]] | None:
         """The text of an attribute, and the variables in it; None if it cannot be written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..op.formulas import traced_ops
 from ..op.inplace import set_history
 from ..op.tangents import forward_base, own_tangent, set_tangent, split_off, tangent_of
-from ..op.vmap import Logical, physical_kind
+from ..op.vmap import Logical, level_of, physical_kind
 from ..operators.shape.reshape import alias_op as alias
 from ..tape import errors, modes, saved, views
 from ..tape.anomaly import stamp
@@ -326,7 +327,7 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, output: tuple, outs: tupl
     }
     if ctx.saved_for_forward is None:
         ctx.saved_for_forward = ()  # what is saved for backward is not for jvp
-    with modes.Flag(FORWARD_AD, False):
+    with modes.Flag(FORWARD_AD, False), _within_batch(tangents):
         if ctx.materialize_grads:
             tangents = [
                 zeros_beside(a)
@@ -362,6 +363,14 @@ def _push_tangents(cls, ctx: FunctionCtx, args: tuple, output: tuple, outs: tupl
             own_tangent(split_off(out), tangent)
         if tangent is not None and out._rg:
             saved.keep_tangent(*edge(out), tangent_of(out))
+
+
+def _within_batch(tangents: list) -> Any:
+    """Where jvp runs: inside the vmap that the tangents are of, although the values may be shared by its entries."""
+    level = level_of(tangents) if shared.batches else None
+    if level is None or (state.batch is not None and state.batch.id >= level.id):
+        return nullcontext()
+    return level.running()
 
 
 def _check_tangent(i: int, out: Tensor, tangent: Tensor, constant: bool) -> None:

@@ -149,11 +149,11 @@ def outer_grad(tensor: Tensor) -> bool:
 class BatchLevel:
     """One running vmap."""
 
-    around: Any = None  # the vmap around this one
     function_bits = 0  # the flags under which a custom Function was called
 
     def __init__(self, size: int, randomness: str):
         self.id, self.size, self.randomness = next(_ids), size, randomness
+        self.around = state.batch  # the vmap around this one
         self.serial = state.dual_serial  # of the tangents that come from outside
 
     def outside(self, run: Callable) -> Any:
@@ -260,7 +260,7 @@ class BatchLevel:
     def running(self):
         """The function runs: its ops take the general path."""
         had = modes.set_flag(VMAP, True)
-        self.around, state.batch = state.batch, self
+        before, state.batch = state.batch, self
         with modes._lock:
             shared.batches += 1
         try:
@@ -268,7 +268,7 @@ class BatchLevel:
         finally:
             with modes._lock:
                 shared.batches -= 1
-            state.batch = self.around
+            state.batch = before
             modes.set_flag(VMAP, had)
 
 
@@ -305,6 +305,8 @@ def each_entry(run: Callable) -> Callable:
                 raise RuntimeError(WRITE)
             return level.entries(entries, leaves, spec)
         args, kwargs = unflatten([p for p, _ in parts], spec)
+        if state.bits & FORWARD_AD and level_of([handed.tangent_of(p) for p, _ in parts]) is level:
+            return run(*args, **kwargs)  # all entries share the values, and not the tangents
         with Physically(level):
             return entries(*args, **kwargs)
 

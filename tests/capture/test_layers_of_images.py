@@ -59,3 +59,28 @@ def test_they_are_replayed_with_the_same_bits(name):
     captured, step = trained(name, torch.capture)
     assert repr(captured) == repr(eager)
     assert step.replays == 1, torch.explain(step)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_backward_may_be_called_on_what_they_return(name):
+    """As with ``torch.compile(model)``, whose plan ends before backward."""
+    layer, found = CASES[name], []
+    if isinstance(layer, nn.Module):
+        layer.reset_running_stats() if hasattr(layer, "reset_running_stats") else None
+    start = layer.state_dict() if isinstance(layer, nn.Module) else {}
+    start = {k: v.clone() for k, v in start.items()}
+    for wrap in (lambda f: f, torch.capture):
+        torch.manual_seed(0)
+        if start:
+            layer.load_state_dict(start)
+        scale = nn.Parameter(torch.ones(2, 1, 1))
+        run, rows = wrap(lambda x, scale=scale: layer(x * scale) * 1.0), []
+        for k in range(7):
+            x = torch.randn(2, 2, 4, 4, generator=torch.Generator().manual_seed(k))
+            scale.grad = None
+            out = run(x)
+            (out**2).sum().backward()
+            rows.append((out.tolist(), scale.grad.tolist()))
+        found.append(rows)
+    assert repr(found[0]) == repr(found[1])
+    assert run.replays == 1, torch.explain(run)
