@@ -200,7 +200,8 @@ class Recording:
             self.barred = self.constants.within(self.writes.start)
         if self.outer_grad and not self.connected:
             own = {edge(leaf)[0] for leaf in self.leaves}
-            self.connected = _reaches_others(outputs, own) or vmap.connected(outputs)
+            reaches = _reaches_others(outputs, own, self.writes.start)
+            self.connected = reaches or vmap.connected(outputs)
 
     def release(self, value: Any) -> Any:
         """`value` as the caller gets it: outside the private graph, unless it depends on something outside."""
@@ -230,7 +231,8 @@ class Recording:
         """Whether `value` depends on something other than the aliases of what requires no grad."""
         leaves = zip(self.leaves, self.outer, strict=True)
         own = {edge(leaf)[0] for leaf, outer in leaves if not outer}
-        return _reaches_others([value], own) or vmap.connected([value])
+        reaches = _reaches_others([value], own, self.writes.start)
+        return reaches or vmap.connected([value])
 
     def _without_history(self, value: Tensor) -> bool:
         """Whether `value` requires grad only as a view of something outside that was made without recording."""
@@ -303,14 +305,18 @@ def _steps_from(leaf: Tensor, value: Tensor) -> tuple:
     return tuple(reversed(steps)) if view is start else ()
 
 
-def _reaches_others(outputs: list, own: set) -> bool:
+def _reaches_others(outputs: list, own: set, start: float) -> bool:
+    """Whether the graph of one of `outputs` leads to a leaf, or a node from before `start`, that is none of `own`.
+
+    That need not lead to a leaf: a transform around this one may differentiate with respect to what it made.
+    """
     stack = [edge(o)[0] for o in outputs if isinstance(o, Tensor) and o._rg]
     seen = set(own)
     while stack:
         node = stack.pop()
         if node is None or node in seen:
             continue
-        if isinstance(node, AccumulateGrad):
+        if isinstance(node, AccumulateGrad) or node.seq < start:
             return True
         seen.add(node)
         stack += node.targets()

@@ -59,3 +59,28 @@ def test_all_transforms_give_the_same(base, write):
         assert torch.equal(func.vmap(func.jacrev(f))(ys), torch.stack([wanted, wanted])), case
         assert torch.equal(func.linearize(f, y)[1](torch.ones(())), wanted), case
         assert torch.equal(torch.autograd.functional.jacobian(f, y), wanted), case
+
+
+def test_views_made_under_no_grad_are_differentiated_as_often_as_others():
+    """They require grad as their base does, and have no history: nothing but a transform differentiates them."""
+    x = torch.tensor([[3.0]], dtype=torch.float64, requires_grad=True)
+    with torch.no_grad():
+        views = [x.diagonal(), x[0:], x.view(1), x.t(), x.view_as(x), x[0]]
+
+    def f(z):
+        return (z**3).sum()
+
+    def inner(z):
+        return func.grad(f)(z).sum()
+
+    for y in views:
+        assert y.requires_grad and y.is_leaf
+        second = [
+            func.grad(inner)(y),
+            func.jacrev(inner)(y),
+            func.jacfwd(inner)(y),
+            func.hessian(f)(y),
+        ]
+        assert [t.item() for t in second] == [18.0] * 4
+        third = func.grad(lambda z: func.grad(inner)(z).sum())(y)
+        assert third.item() == 6.0
