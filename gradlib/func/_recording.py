@@ -31,6 +31,7 @@ class Writes:
 
     def __init__(self, around: Writes | None, forward: bool):
         self.around, self.forward, self.start = around, forward, next_seq()
+        self.dual_serial = state.dual_serial  # of the tangents that come from outside
         self.before: dict[int, tuple] = {}  # id -> the tensor, and its state
         self.unseen: set[int] = set()  # of those that were written to under no_grad only
 

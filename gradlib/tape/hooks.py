@@ -101,3 +101,13 @@ def owned(hook: Any, seq: float) -> Any:
         inside |= around.start < seq
         around = around.around
     return _Owned(hook, around) if inside or around is not None else hook
+
+
+def in_forward_mode() -> bool:
+    """Whether the innermost transform that differentiates is a jvp: no backward pass of a transform will come by."""
+    around = state.writes
+    if around is not None and around.forward:
+        return True
+    if state.dual_level < 0 or state.of_transform != state.dual_serial:
+        return False
+    return around is None or around.dual_serial != state.dual_serial

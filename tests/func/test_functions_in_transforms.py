@@ -156,6 +156,27 @@ def test_hooks_of_modules_do_not_change_tangents():
     assert func.vmap(jacfwd(net))(x).shape == (4, 3, 3)
 
 
+@pytest.mark.parametrize(
+    "push",
+    [
+        lambda f, x, t: jvp(f, (x,), (t,))[1],
+        lambda f, x, t: vmap(lambda a, b: jvp(f, (a,), (b,))[1])(x, t),
+        lambda f, x, t: jvp(lambda a: jvp(f, (a,), (t,))[1], (x,), (t,))[1],
+        lambda f, x, t: grad(lambda a: jvp(f, (a,), (t,))[1].sum())(x),
+    ],
+)
+def test_hooks_of_modules_are_not_called_for_what_a_jvp_gives(push):
+    """In PyTorch nothing requires grad inside of a jvp, so that modules have no reason to register them."""
+    found = []
+    for net in (hooked(), nn.Sequential(nn.Linear(3, 3), nn.Tanh()).double()):
+        net.load_state_dict(hooked().state_dict())
+        x, t = gradlib.linspace(-1, 1, 24, dtype=gradlib.float64).reshape(2, 4, 3)
+        push(net, x, t).square().sum().backward()
+        found.append([p.grad for p in net.parameters()])
+    for got, expected in zip(*found, strict=True):
+        gradlib.testing.assert_close(got, expected)
+
+
 def test_inputs_that_do_not_require_grad_keep_their_tangents_beside_some_that_do():
     class Product(nn.Module):
         def forward(self, a, b):

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...autograd.function import Function
 from ...operators import public as ops
+from ...tape.hooks import in_forward_mode
 from ...tape.modes import is_grad_enabled
 from ...tape.tensor import Tensor
 
@@ -93,7 +94,7 @@ class BackwardHook:
         self, values: tuple, attach: Callable[[Any], None]
     ) -> tuple[tuple, list[int] | None]:
         where = [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
-        if not (where and is_grad_enabled()):
+        if not (where and is_grad_enabled()) or in_forward_mode():
             return values, None
         passed = BackwardHookFunction.apply(*[values[i] for i in where])
         if not isinstance(passed, tuple):
