@@ -335,3 +335,19 @@ def test_constants_are_made_where_the_batch_is(name, cuda):
         assert found.is_cuda
         gl.testing.assert_close(found.cpu(), expected)
         gl.testing.assert_close(f(x[1].cuda()).cpu(), expected[1])
+
+
+@pytest.mark.parametrize("dtype", [gl.float64, gl.float32, gl.complex128])
+def test_as_strided_of_elements_that_share_memory_inside_vmap(dtype):
+    """Their gradient is shared among them: by counts, which are constants of the batch."""
+    x = gl.tensor(0.5, dtype=dtype)
+
+    def f(z):
+        return z.as_strided((1,), (0,)) * 4
+
+    for found in (
+        gl.func.jacrev(f)(x.expand(2)),
+        gl.func.jacrev(f)(x.expand(1, 2)).reshape(1, 2),
+    ):
+        assert gl.equal(found, gl.full((1, 2), 2.0, dtype=dtype))
+    assert jacfwd(f)(gl.ones(2, dtype=dtype)).tolist() == [[4, 0]]

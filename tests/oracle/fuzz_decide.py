@@ -201,9 +201,13 @@ def _left_by(program: str, library: str) -> dict:
 
 def _depends_on_nothing(tensor: Any, library: str) -> bool:
     lib = __import__(library)
-    leaves, seen, queue = [], set(), [tensor.grad_fn]
-    if tensor.grad_fn is None:
+    try:
+        start = tensor.grad_fn
+    except RuntimeError:  # of a view whose base was written to in a way that is refused
+        start = None
+    if start is None:
         return False
+    leaves, seen, queue = [], set(), [start]
     while queue:
         node = queue.pop()
         if node is None or node in seen:

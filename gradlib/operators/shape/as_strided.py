@@ -46,8 +46,8 @@ def constant(F, like, array):
     """A NumPy array as a constant of the kind of `like`."""
     if not hasattr(like, "_array"):
         return F.backend.table(array).astype(like.real.dtype)
-
-    return Tensor._make(backend_of(like._array).asarray(array).astype(like._array.real.dtype))
+    real = like.dtype if not like.is_complex() else like.dtype.to_real()
+    return Tensor._make(backend_of(like._array).asarray(array).astype(real.np))
 
 
 @formula_function()
