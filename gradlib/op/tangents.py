@@ -82,7 +82,16 @@ def own_tangent(holder: Any, tangent: Tensor | None) -> None:
 
 
 def forget(tensor: Tensor) -> None:
-    """Let `tensor`, which is detached in place, have no tangent any more."""
+    """Let `tensor`, which is detached in place, have no tangent any more, nor a history outside of a vmap."""
+    if state.dual_level >= 0:
+        _forget_tangent(tensor)
+    if batched.connected((tensor,)):
+        array = tensor._array
+        tensor._geometries = (*tensor._geometries, (array, REGISTRY["alias"], ()))
+        tensor._array = batched.wrap(array.level, array.physical.detach(), array.batched)
+
+
+def _forget_tangent(tensor: Tensor) -> None:
     if tensor._view is not None and tensor._view.__class__ is not DualView:
         split_off(tensor)
     kept, array = own_tangent_of(tensor), tensor._array
@@ -97,13 +106,6 @@ def forget(tensor: Tensor) -> None:
         tensor._array = handed.entry(array.level, array.physical, array.batched)
     else:
         tensor._array = array[...]
-
-
-def cut_off(tensor: Tensor) -> None:
-    """Inside vmap: let `tensor`, which is detached in place, not be in the graphs outside any more; its views stay."""
-    array = tensor._array
-    tensor._geometries = (*tensor._geometries, (array, REGISTRY["alias"], ()))
-    tensor._array = handed.entry(array.level, array.physical.detach(), array.batched)
 
 
 class _Forgotten(NamedTuple):
@@ -617,6 +619,4 @@ def zeros_like(tensor: Tensor) -> Tensor:
     return handed.constant_zeros(tensor)
 
 
-handed.over(
-    any_tangent, cut_off, forget, mirror, own_tangent, run_with_tangents, split_off, tangent_of
-)
+handed.over(any_tangent, forget, mirror, own_tangent, run_with_tangents, split_off, tangent_of)

@@ -587,4 +587,4 @@ def holds(tensor: Tensor, like: Tensor) -> bool:
     return (own or not batched) and holds(value, other)
 
 
-handed.over(connected, is_logical, readable, resize_entries, entry=wrap)
+handed.over(is_logical, readable, resize_entries, entry=wrap)

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from ..op.inplace import refuse_inference as refuse_inference
     from ..op.interpret import compute_raw as compute_raw
     from ..op.tangents import any_tangent as any_tangent
-    from ..op.tangents import cut_off as cut_off
     from ..op.tangents import forget as forget
     from ..op.tangents import mirror as mirror
     from ..op.tangents import own_tangent as own_tangent
     from ..op.tangents import run_with_tangents as run_with_tangents
     from ..op.tangents import split_off as split_off
     from ..op.tangents import tangent_of as tangent_of
-    from ..op.vmap import connected as connected
     from ..op.vmap import is_logical as is_logical
     from ..op.vmap import readable as readable
     from ..op.vmap import resize_entries as resize_entries

@@ -504,7 +504,7 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
                 "type."
             )
         if shared.batches:
-            if handed.connected((self,)):
+            if _recorded_outside(self._array):
                 raise RuntimeError(
                     "mutating directly with `.data` under vmap transform is not allowed for a tensor that depends on "
                     "one outside of it that requires grad: use copy_ under torch.no_grad()"
@@ -559,10 +559,8 @@ class Tensor(Attributes, Interop, Geometry, Hooks, GradientDtype, Dispatch, Decl
                 "Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
             )
         self._rg, self._fn, self._nr, self._accumulator = False, None, 0, None
-        if shared.active and state.dual_level >= 0:
+        if shared.batches or (shared.active and state.dual_level >= 0):
             handed.forget(self)
-        if shared.batches and handed.connected((self,)):
-            handed.cut_off(self)
         return self
 
     def record_stream(self, stream) -> None:
@@ -587,6 +585,15 @@ def _without_history(array: Any) -> Any:
     if not hasattr(array, "level"):
         return array
     return handed.entry(array.level, array.physical.data, array.batched)
+
+
+def _recorded_outside(array: Any) -> bool:
+    """Whether what holds the values of all entries inside vmap requires grad, of an entry's raw array."""
+    while hasattr(array, "level"):
+        if array.physical._rg:
+            return True
+        array = array.physical._array
+    return False
 
 
 handed.over(Tensor)
