@@ -202,5 +202,7 @@ class StreamInbox(dict):
 def _sum(a: Any, b: Any) -> Any:
     """The sum of two gradients, or of two lists of them."""
     if isinstance(a, list):
-        return [x if y is None else y if x is None else x + y for x, y in zip(a, b, strict=True)]
-    return a + b
+        return [
+            x if y is None else y if x is None else _sum(x, y) for x, y in zip(a, b, strict=True)
+        ]
+    return a + b if shared.sparse is None else total(a, b)

@@ -40,7 +40,7 @@ WITHOUT = {
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_it_has_no_gradient(name):
-    w = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor(3.0).requires_grad_()
     out = vmap(lambda a: WITHOUT[name](a, w))(X)
     assert not out.requires_grad
     factor = 6.0 if "shared" in name else 3.0
@@ -48,7 +48,7 @@ def test_it_has_no_gradient(name):
 
 
 def test_the_argument_itself_keeps_its_history():
-    w = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor(3.0).requires_grad_()
 
     def f(a):
         b = a * w
@@ -58,7 +58,7 @@ def test_the_argument_itself_keeps_its_history():
 
 
 def test_views_from_before_detach_keep_their_history():
-    w = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor(3.0).requires_grad_()
 
     def f(a):
         b = a * w
@@ -79,14 +79,14 @@ def test_what_is_written_to_data_is_seen():
         b.data[0] = 7
         return b
 
-    w = torch.ones((), dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor(1.0).requires_grad_()
     out = vmap(lambda a: f(a * w))(X)
     assert torch.equal(out, torch.stack([f(a) for a in X]))
     assert torch.autograd.grad(out.sum(), w)[0] == X.sum()
 
 
 def test_data_of_what_has_a_history_outside_cannot_be_set():
-    w = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor(3.0).requires_grad_()
 
     def f(a):
         t = a * w
@@ -112,7 +112,7 @@ def with_note(a):
 
 @pytest.mark.parametrize("name", COPIES)
 def test_deep_copies_hold_the_values_of_each_entry(name):
-    w = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor(3.0).requires_grad_()
     out = vmap(lambda a: COPIES[name]((a * w).detach()))(X)
     assert not out.requires_grad
     assert torch.equal(out, X * 3)

@@ -64,7 +64,7 @@ TRANSFORMS = {
 def test_hooks_change_the_gradient_of_their_transform_alone(transform, register):
     found = []
     for make in (lambda w: grad(function(register, w)), left_by_hooks):
-        w = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64, requires_grad=True)
+        w = X.new_tensor([0.5, -1.0, 2.0]).requires_grad_()
         out = TRANSFORMS[transform](make(w))
         found.append((out.detach(), torch.autograd.grad(out.sum(), w)[0]))
     torch.testing.assert_close(*found)
@@ -92,7 +92,7 @@ def test_hooks_are_called_in_passes_of_the_function_itself():
 
 def test_hooks_of_what_is_outside_stay_hooks():
     calls = []
-    w = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    w = X.new_tensor([1.0, 2.0, 3.0]).requires_grad_()
     v = w * 2
     v.register_hook(lambda g: calls.append("v"))
 
@@ -124,4 +124,4 @@ def test_a_hook_that_is_removed_is_not_called():
         y.register_hook(lambda g: g * 3).remove()
         return y.sum()
 
-    assert torch.equal(grad(f)(X[0]), torch.full((3,), 2.0, dtype=torch.float64))
+    assert torch.equal(grad(f)(X[0]), torch.full_like(X[0], 2.0))

@@ -121,7 +121,7 @@ def test_writes_have_the_derivatives_of_what_they_compute(transform):
     for name, bodies in CASES.items():
         found: list[Any] = []
         for body in bodies:
-            p = torch.ones(2, dtype=torch.float64, requires_grad=True)
+            p = torch.ones_like(X[0]).requires_grad_()
 
             def u(v, body=body, name=name, p=p):
                 v = v * p
@@ -129,7 +129,7 @@ def test_writes_have_the_derivatives_of_what_they_compute(transform):
                 return body(w, v).sum()
 
             out = TRANSFORMS[transform](u)
-            seed = torch.arange(1.0, out.numel() + 1, dtype=out.dtype).cos().reshape(out.shape)
+            seed = torch.ones_like(out).reshape(-1).cumsum(0).cos().reshape(out.shape)
             by_p = None
             if out.requires_grad:
                 (by_p,) = torch.autograd.grad(out, p, seed, allow_unused=True)
@@ -141,7 +141,7 @@ def test_writes_have_the_derivatives_of_what_they_compute(transform):
 
 
 def test_writes_under_no_grad_inside_vmap_of_forward_mode_keep_the_history_of_the_tangent():
-    p = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+    p = torch.ones_like(X[0, 0]).requires_grad_()
 
     def f(v):
         w = (v * p).clone()
