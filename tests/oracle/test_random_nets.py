@@ -26,11 +26,14 @@ def test_random_networks_are_trained_alike(part):
         if theirs["ended"] != "well":
             continue
         ours = run(program, "gradlib")
-        says = differences(ours["logged"], theirs["logged"])
+        # roughly: optimizers divide gradients that are all rounding by themselves
+        says = differences(ours["logged"], theirs["logged"], rough=True)
         if ours["ended"] != "well":
             says = [ours["text"]]
-        elif says and differences(run(nets.shaken(program), "torch")["logged"], theirs["logged"]):
-            continue  # noise decides
+        elif says:
+            again = run(nets.shaken(program), "torch")
+            if differences(again["logged"], theirs["logged"], rough=True):
+                continue  # noise decides
         if says:
             found.append("\n".join([f"{seed}:", program, *says]))
     print("\n\n".join(found))
