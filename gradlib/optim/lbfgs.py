@@ -207,7 +207,7 @@ class LBFGS(Optimizer):
         slope: float,
         most: int,
     ) -> tuple[float, Tensor, float, int]:
-        """The line search, after the first of which it tries `most` steps; parameters are where they were then."""
+        """The line search: it tries a first step and at most `most` others, and leaves the parameters as they were."""
         group = self.param_groups[0]
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")

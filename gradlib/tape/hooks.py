@@ -91,6 +91,8 @@ class _Owned:
         return running is not None
 
     def __getattr__(self, name: str) -> Any:
+        if name in _Owned.__slots__:  # `copy` and `pickle` ask before they fill it
+            raise AttributeError(name)
         return getattr(self.hook, name)
 
 

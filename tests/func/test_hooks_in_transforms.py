@@ -5,6 +5,8 @@ So a transform of ``grad(f)`` is that of the gradient which the hooks leave, wri
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import gradlib as torch
@@ -125,3 +127,14 @@ def test_a_hook_that_is_removed_is_not_called():
         return y.sum()
 
     assert torch.equal(grad(f)(X[0]), torch.full_like(X[0], 2.0))
+
+
+def test_the_handle_of_a_hook_in_a_transform_can_be_copied():
+    """A handle is copied with the hooks it is one of; the copy removes none of the first."""
+
+    def f(a):
+        y = a * 2
+        copy.deepcopy(y.register_hook(lambda g: g * 3)).remove()
+        return y.sum()
+
+    assert grad(f)(X).tolist() == (torch.ones_like(X) * 6).tolist()
